@@ -1,0 +1,68 @@
+# Short names for the presets of CMakePresets.json. `make help` lists them.
+PREFIX ?= $(CURDIR)/build/install
+TOOLS = PATH="$(CURDIR)/.venv/bin:$$PATH"
+
+.PHONY: help setup build core test test-core test-long test-asan test-tsan bench demo install install-core format clean
+
+help:
+	@echo "make demo                 set up, build and run a tour of the command"
+	@echo "make test                 set up, build and run every test"
+	@echo "make build | core         build everything | the torch-free part"
+	@echo "make test-core            the torch-free tests"
+	@echo "make test-long            10,000 random cases against long double (minutes)"
+	@echo "make test-asan, test-tsan the tests under AddressSanitizer + UBSan, ThreadSanitizer"
+	@echo "make bench                side by side with PyTorch and SciPy (downloads PyTorch)"
+	@echo "make install PREFIX=dir   bin/rtf, headers, library, CMake package; install-core likewise"
+
+setup:
+	@scripts/setup.sh
+
+# One rule for every preset: configure once, then build.
+build/%/build.ninja: CMakePresets.json CMakeLists.txt | setup
+	@$(TOOLS) cmake --preset $*
+
+define build_preset
+	@$(TOOLS) cmake --build --preset $(1)
+endef
+
+build: build/release/build.ninja
+	$(call build_preset,release)
+
+core: build/core/build.ninja
+	$(call build_preset,core)
+
+test: build
+	@$(TOOLS) ctest --preset release
+
+test-core: core
+	@$(TOOLS) ctest --preset core
+
+test-long: build
+	@build/release/tests/parity_long
+
+test-asan: build/asan/build.ninja
+	$(call build_preset,asan)
+	@$(TOOLS) ctest --preset asan
+
+test-tsan: build/tsan/build.ninja
+	$(call build_preset,tsan)
+	@$(TOOLS) ctest --preset tsan
+
+bench: build
+	@scripts/setup.sh bench
+	@.venv-bench/bin/python bench/compare.py --build build/release
+
+demo: build
+	@$(TOOLS) examples/demo.sh build/release/rtf
+
+install: build
+	@$(TOOLS) cmake --install build/release --prefix "$(PREFIX)"
+
+install-core: core
+	@$(TOOLS) cmake --install build/core --prefix "$(PREFIX)"
+
+format:
+	@git ls-files '*.h' '*.cpp' | xargs clang-format -i
+
+clean:
+	@rm -rf build

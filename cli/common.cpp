@@ -1,0 +1,78 @@
+#include "common.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+
+#include "rtf/error.h"
+#include "rtf/version.h"
+
+namespace rtf::cli {
+
+void add_common(CLI::App& command, CommonOptions& options, const std::string& example) {
+  command.add_option("FILTER", options.filter, "filter file: JSON, or safetensors by its suffix")
+      ->required()
+      ->type_name("");
+  command.add_flag("-q,--quiet", options.quiet, "print no notes and no warnings");
+  command.set_version_flag("--version", fmt::format("rtf {}", version));
+  command.footer("Example:\n" + example);
+}
+
+CLI::Option* add_count(CLI::App& command, const std::string& name, std::size_t& value, const std::string& description) {
+  const auto parse = [&value, name](const std::string& text) {
+    std::size_t parsed = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed);
+    if (error != std::errc() || end != text.data() + text.size() || parsed < 1 || parsed > std::size_t{1} << 53) {
+      throw CLI::ValidationError(name, fmt::format("'{}' is not a whole number from 1 to 2^53", text));
+    }
+    value = parsed;
+  };
+  return command.add_option_function<std::string>(name, parse, description)->type_name("N");
+}
+
+CLI::Option* add_output(CLI::App& command, std::string& path, const std::string& description) {
+  return command.add_option("-o,--output", path, description)->required()->type_name("FILE");
+}
+
+CLI::Option* add_data_type(CLI::App& command, std::string& name, const std::string& description) {
+  return command.add_option("--dtype", name, description)->type_name("TYPE")->check(CLI::IsMember({"f64", "f32"}));
+}
+
+DataType data_type(const std::string& name) { return name == "f32" ? DataType::f32 : DataType::f64; }
+
+std::string shape_text(const std::vector<std::size_t>& shape) { return fmt::format("({})", fmt::join(shape, ", ")); }
+
+const Coefficients& coefficients(const AnyTransferFunction& filter) {
+  return std::visit([](const auto& value) -> const Coefficients& { return value; }, filter);
+}
+
+void say(const CommonOptions& options, const std::string& line) {
+  if (!options.quiet) fmt::print("{}\n", line);
+}
+
+void warn(const CommonOptions& options, const std::string& command, const std::string& line) {
+  if (!options.quiet && !line.empty()) fmt::print(stderr, "rtf {}: warning: {}\n", command, line);
+}
+
+void require_memory(double doubles, const std::string& what) {
+  const double needed = 8 * doubles;
+  const double present = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGE_SIZE));
+  if (needed > present) {
+    throw Error(ErrorCode::unsupported, "memory",
+                fmt::format("{} needs at least {:.0f} GB of memory, this machine has {:.0f} GB", what, needed / 1e9,
+                            present / 1e9));
+  }
+}
+
+std::string table(const std::vector<std::pair<std::string, std::string>>& rows) {
+  std::size_t width = 0;
+  for (const auto& [label, value] : rows) width = std::max(width, label.size());
+  std::string text;
+  for (const auto& [label, value] : rows) text += fmt::format("  {:<{}}  {}\n", label, width, value);
+  return text;
+}
+
+}  // namespace rtf::cli

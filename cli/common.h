@@ -1,0 +1,75 @@
+// What the subcommands share: their registration, options that recur, and small checks.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "rtf/error.h"
+#include "rtf/filter_file.h"
+#include "rtf/kernel.h"
+#include "rtf/npy.h"
+
+namespace rtf::cli {
+
+void add_correct(CLI::App& app);
+void add_filter(CLI::App& app);
+void add_info(CLI::App& app);
+void add_kernel(CLI::App& app);
+void add_poles(CLI::App& app);
+void add_wrap(CLI::App& app);
+
+struct CommonOptions {
+  std::string filter;
+  bool quiet = false;
+};
+
+// The filter file, --quiet, --version and an example in --help.
+void add_common(CLI::App& command, CommonOptions& options, const std::string& example);
+
+// A subcommand whose options live in an Options of its own; `run` is called when the whole line has been parsed.
+template <class Options>
+CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& description,
+                      const std::string& example, void (*add_options)(CLI::App&, Options&),
+                      void (*run)(const Options&)) {
+  auto options = std::make_shared<Options>();
+  CLI::App& command = *app.add_subcommand(name, description);
+  add_common(command, *options, example);
+  add_options(command, *options);
+  command.callback([options, run] { run(*options); });
+  return command;
+}
+
+// An option that takes a whole number from 1 on.
+CLI::Option* add_count(CLI::App& command, const std::string& name, std::size_t& value, const std::string& description);
+CLI::Option* add_output(CLI::App& command, std::string& path, const std::string& description);
+CLI::Option* add_data_type(CLI::App& command, std::string& name, const std::string& description);
+
+DataType data_type(const std::string& name);
+std::string shape_text(const std::vector<std::size_t>& shape);
+
+const Coefficients& coefficients(const AnyTransferFunction& filter);
+
+// The line that says what was done, on standard output.
+void say(const CommonOptions& options, const std::string& line);
+void warn(const CommonOptions& options, const std::string& command, const std::string& line);
+
+// Runs a computation on the filter of `path`; errors that come out of it name the file.
+template <class F>
+auto naming(const std::string& path, F&& compute) {
+  try {
+    return compute();
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    throw Error(error.code(), "command", path + ": " + text.substr(text.find("] ") + 2));
+  }
+}
+
+// Refuses what cannot fit instead of letting the system end the program. `doubles` is a low estimate.
+void require_memory(double doubles, const std::string& what);
+
+// "  label   value" rows for people.
+std::string table(const std::vector<std::pair<std::string, std::string>>& rows);
+
+}  // namespace rtf::cli

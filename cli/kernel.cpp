@@ -1,0 +1,79 @@
+// rtf kernel: the impulse response of every channel.
+#include "rtf/kernel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "common.h"
+#include "core/atomic_file.h"
+#include "rtf/correction.h"
+
+namespace rtf::cli {
+namespace {
+
+struct KernelOptions : CommonOptions {
+  std::size_t length = 0;
+  std::string method = "auto", dtype = "f64", output;
+};
+
+void add_options(CLI::App& command, KernelOptions& options) {
+  add_count(command, "--length", options.length, "number of samples")->required();
+  command
+      .add_option("--method", options.method,
+                  "auto, wrapped (Algorithm 1; a plain numerator is taken as trained at N), recurrence, division or "
+                  "newton")
+      ->type_name("METHOD")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "wrapped", "recurrence", "division", "newton"}));
+  add_data_type(command, options.dtype, "f64 or f32, the type of the values written")->capture_default_str();
+  add_output(command, options.output, "npy file for the kernels, shape (channels, N)");
+}
+
+KernelMethod kernel_method(const std::string& name) {
+  static const std::map<std::string, KernelMethod> methods = {{"auto", KernelMethod::automatic},
+                                                              {"recurrence", KernelMethod::recurrence},
+                                                              {"division", KernelMethod::division},
+                                                              {"newton", KernelMethod::newton}};
+  return methods.at(name);
+}
+
+std::vector<double> compute(const AnyTransferFunction& filter, const KernelOptions& options) {
+  const bool wrapped = options.method == "wrapped";
+  if (const auto* trained = std::get_if<TrainedTransferFunction>(&filter)) {
+    if (wrapped || options.method == "auto") return kernel(*trained, options.length);
+    return exact_kernel(correct(*trained), options.length, kernel_method(options.method));
+  }
+  const auto& plain = std::get<TransferFunction>(filter);
+  if (wrapped) return wrapped_kernel(TrainedTransferFunction{plain, options.length});
+  return exact_kernel(plain, options.length, kernel_method(options.method));
+}
+
+void run(const KernelOptions& options) {
+  check_output(options.output, "kernel");
+  const AnyTransferFunction filter = read_filter(options.filter);
+  const std::size_t channels = coefficients(filter).channels;
+  const auto* trained = std::get_if<TrainedTransferFunction>(&filter);
+  const auto points = static_cast<double>(std::max(options.length, trained ? trained->length : 0));
+  require_memory(static_cast<double>(channels) * points,
+                 fmt::format("{}: a kernel of {} channels and {:.0f} points", options.filter, channels, points));
+
+  const Array array{{channels, options.length},
+                    naming(options.filter, [&] { return compute(filter, options); }),
+                    data_type(options.dtype)};
+  write_npy(options.output, array);
+  say(options, fmt::format("{}: kernel {}, {}, method {}", options.output, shape_text(array.shape), options.dtype,
+                           options.method));
+}
+
+}  // namespace
+
+void add_kernel(CLI::App& app) {
+  add_command<KernelOptions>(app, "kernel", "Write the impulse response of every channel",
+                             "  echo '{\"a\": [-0.9], \"b\": [1], \"h0\": 0}' > decay.json\n"
+                             "  rtf kernel decay.json --length 100 -o k.npy",
+                             add_options, run);
+}
+
+}  // namespace rtf::cli

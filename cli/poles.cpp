@@ -1,0 +1,60 @@
+// rtf poles: where the poles of every denominator are.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numbers>
+
+#include "common.h"
+#include "rtf/stability.h"
+
+namespace rtf::cli {
+namespace {
+
+struct PolesOptions : CommonOptions {
+  bool json = false;
+};
+
+void add_options(CLI::App& command, PolesOptions& options) {
+  command.add_flag("--json", options.json,
+                   "print {\"groups\": [{\"radius\": .., \"stable\": .., \"poles\": [[re, im], ..]}, ..]}");
+}
+
+void run(const PolesOptions& options) {
+  const AnyTransferFunction filter = read_filter(options.filter);
+  const Coefficients& c = coefficients(filter);
+  require_memory(static_cast<double>(c.order) * static_cast<double>(c.order),
+                 fmt::format("{}: eigenvalues at order {}", options.filter, c.order));
+  nlohmann::ordered_json groups = nlohmann::ordered_json::array();
+  for (std::size_t g = 0; g < c.groups; ++g) {
+    const std::span<const double> a(c.a.data() + g * c.order, c.order);
+    const auto roots = poles(a);
+    const double radius = pole_radius(a);
+    const bool stable = is_stable(a);
+    if (options.json) {
+      auto list = nlohmann::ordered_json::array();
+      for (const auto& pole : roots) list.push_back({pole.real(), pole.imag()});
+      groups.push_back({{"radius", radius}, {"stable", stable}, {"poles", std::move(list)}});
+      continue;
+    }
+    fmt::print("group {}: radius {:.12g}, {}, {} pole{}\n", g, radius, stable ? "stable" : "NOT stable", roots.size(),
+               roots.size() == 1 ? "" : "s");
+    if (!roots.empty()) fmt::print("{:>20} {:>12} {:>20} {:>20}\n", "modulus", "angle/pi", "real", "imaginary");
+    for (const auto& pole : roots) {
+      fmt::print("{:>20.12f} {:>12.8f} {:>20.12f} {:>20.12f}\n", std::abs(pole), std::arg(pole) / std::numbers::pi,
+                 pole.real(), pole.imag());
+    }
+  }
+  if (options.json) fmt::print("{}\n", nlohmann::ordered_json{{"groups", std::move(groups)}}.dump());
+}
+
+}  // namespace
+
+void add_poles(CLI::App& app) {
+  add_command<PolesOptions>(app, "poles", "List the poles of every denominator, largest modulus first",
+                            "  echo '{\"a\": [-1.2, 0.81], \"b\": [1, 0], \"h0\": 0}' > resonator.json\n"
+                            "  rtf poles resonator.json",
+                            add_options, run);
+}
+
+}  // namespace rtf::cli

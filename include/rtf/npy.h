@@ -1,0 +1,24 @@
+// NumPy's .npy files: little-endian float32 and float64, C order.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace rtf {
+
+enum class DataType { f32, f64 };
+
+// Values are held as double, which keeps every float32 exactly.
+struct Array {
+  std::vector<std::size_t> shape;
+  std::vector<double> values;
+  DataType type = DataType::f64;  // as it was, or will be, in the file
+};
+
+Array read_npy(const std::string& path);
+
+// Written to a temporary file beside `path`, flushed and renamed: the file appears whole or not at all.
+void write_npy(const std::string& path, const Array& array);
+
+}  // namespace rtf

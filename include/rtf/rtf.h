@@ -1,0 +1,21 @@
+// Everything, for programs that would rather include one header.
+#pragma once
+
+#include "rtf/constraint.h"
+#include "rtf/convolution.h"
+#include "rtf/correction.h"
+#include "rtf/error.h"
+#include "rtf/executor.h"
+#include "rtf/filter.h"
+#include "rtf/filter_file.h"
+#include "rtf/init.h"
+#include "rtf/instruction_set.h"
+#include "rtf/kernel.h"
+#include "rtf/npy.h"
+#include "rtf/random.h"
+#include "rtf/recurrence.h"
+#include "rtf/safetensors.h"
+#include "rtf/signal.h"
+#include "rtf/stability.h"
+#include "rtf/transfer_function.h"
+#include "rtf/version.h"

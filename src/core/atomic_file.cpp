@@ -1,0 +1,140 @@
+#include "core/atomic_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "rtf/error.h"
+
+namespace rtf {
+namespace {
+
+std::string describe(int error) { return std::generic_category().message(error); }
+
+class Descriptor {
+ public:
+  explicit Descriptor(int value) : value_(value) {}
+  ~Descriptor() {
+    if (value_ >= 0) ::close(value_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int get() const { return value_; }
+  // Network file systems report a failed write as late as here.
+  bool close() { return ::close(std::exchange(value_, -1)) == 0; }
+
+ private:
+  int value_;
+};
+
+std::string folder_of(const std::string& path) {
+  const auto parent = std::filesystem::path(path).parent_path();
+  return parent.empty() ? "." : parent.string();
+}
+
+}  // namespace
+
+std::string read_file(const std::string& path, const char* operation) {
+  const auto fail = [&](const std::string& why) {
+    throw Error(ErrorCode::io, operation, fmt::format("cannot read {}: {}", path, why));
+  };
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) fail(describe(errno));
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) fail(describe(errno));
+  if (S_ISDIR(status.st_mode)) fail("it is a folder");
+  // A device such as /dev/zero never ends.
+  if (!S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode)) fail("it is neither a file nor a pipe");
+
+  // One byte more than expected, so that the usual file ends without growing the buffer.
+  std::string bytes(static_cast<std::size_t>(status.st_size) + 1, '\0');
+  std::size_t used = 0;
+  for (;;) {
+    if (used == bytes.size()) bytes.resize(2 * bytes.size() + 4096);
+    const auto got = ::read(file.get(), bytes.data() + used, bytes.size() - used);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail(describe(errno));
+    if (got == 0) break;
+    used += static_cast<std::size_t>(got);
+  }
+  bytes.resize(used);
+  return bytes;
+}
+
+void check_output(const std::string& path, const char* operation) {
+  const auto fail = [&](const std::string& why) {
+    throw Error(ErrorCode::io, operation, fmt::format("cannot write {}: {}", path.empty() ? "''" : path, why));
+  };
+  if (path.empty()) fail("the path is empty");
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) {
+    if (S_ISDIR(status.st_mode)) fail("it is a folder");
+    if (!S_ISREG(status.st_mode)) fail("it is not a regular file");
+    if (::access(path.c_str(), W_OK) != 0) fail(describe(errno));
+  } else if (errno != ENOENT) {
+    fail(describe(errno));
+  } else if (path.back() == '/') {
+    fail("it names a folder");
+  }
+  const std::string folder = folder_of(path);
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) fail(fmt::format("folder {}: {}", folder, describe(errno)));
+}
+
+StagedFile::StagedFile(const std::string& path, std::string_view bytes, const char* operation)
+    : path_(path), target_(path), operation_(operation) {
+  check_output(path, operation);
+  // A link stays a link: the file it points to is the one replaced.
+  std::error_code ignored;
+  if (const auto real = std::filesystem::canonical(path, ignored); !real.empty()) target_ = real.string();
+
+  static std::atomic<unsigned> counter{0};
+  int descriptor = -1;
+  do {
+    temporary_ = fmt::format("{}/.rtf-{}-{}.tmp", folder_of(target_), ::getpid(), counter++);
+    descriptor = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  } while (descriptor < 0 && errno == EEXIST);
+  Descriptor file(descriptor);
+  if (descriptor < 0) {
+    const int error = errno;
+    temporary_.clear();
+    fail(error);
+  }
+
+  struct stat status {};
+  if (::stat(target_.c_str(), &status) == 0) (void)!::fchmod(descriptor, status.st_mode & 0777);
+  while (!bytes.empty()) {
+    const auto put = ::write(descriptor, bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) fail(put < 0 ? errno : ENOSPC);
+    bytes.remove_prefix(static_cast<std::size_t>(put));
+  }
+  // EINVAL: a file system without fsync.
+  if (::fsync(descriptor) != 0 && errno != EINVAL) fail(errno);
+  if (!file.close()) fail(errno);
+}
+
+StagedFile::~StagedFile() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void StagedFile::commit() {
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail(errno);
+  temporary_.clear();
+}
+
+// A constructor that throws runs no destructor, so the temporary goes here.
+void StagedFile::fail(int error) {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  temporary_.clear();
+  throw Error(ErrorCode::io, operation_, fmt::format("cannot write {}: {}", path_, describe(error)));
+}
+
+}  // namespace rtf

@@ -1,0 +1,18 @@
+// How much rounding a form with state may cost, and when that is too much.
+#pragma once
+
+#include <limits>
+
+namespace rtf {
+
+// Relative to the largest value, what a result of each type is asked to hold.
+template <class T>
+constexpr double tolerance = std::numeric_limits<T>::digits == 53 ? 1e-10 : 1e-5;
+
+// Past this bound fewer than three digits are left, and a recurrence is refused rather than run.
+constexpr double refused_bound = 1e-3;
+
+// Rounding errors of double arithmetic enter once a sample and are amplified by at most kappa.
+constexpr double recurrence_bound(double kappa) { return std::numeric_limits<double>::epsilon() * kappa; }
+
+}  // namespace rtf

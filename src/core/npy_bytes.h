@@ -1,0 +1,13 @@
+// An npy file as bytes, for callers that stage several files before they commit one.
+#pragma once
+
+#include <string>
+
+#include "rtf/npy.h"
+
+namespace rtf {
+
+// `path` is for error messages only.
+std::string npy_bytes(const Array& array, const std::string& path);
+
+}  // namespace rtf

@@ -1,0 +1,137 @@
+// Gradients through filter(): the convolution with the state's prefix in front (state_convolution.h), read backwards.
+#include <algorithm>
+#include <vector>
+
+#include "core/arguments.h"
+#include "core/polynomial.h"
+#include "core/workspace.h"
+#include "rtf/convolution.h"
+#include "rtf/filter.h"
+
+namespace rtf {
+namespace {
+
+using Values = std::vector<double>;
+
+// One convolution_vjp with kernels (channels, length), accumulated into the gradient of the signal; returns the kernels'.
+Values convolve_back(const Values& signal, const Values& kernel, const Values& gradient, std::size_t batch,
+                     std::size_t length, std::size_t channels, Values& signal_gradient) {
+  const ConvolutionPlan<double> plan(batch, length, channels, length);
+  Executor& executor = default_executor();
+  OwnWorkspace workspace(plan.vjp_workspace_bytes(executor));
+  Values du(signal.size()), dk(kernel.size());
+  convolve_vjp(plan, channels_last(signal.data(), batch, length, channels), kernel,
+               channels_last(gradient.data(), batch, length, channels),
+               channels_last(du.data(), batch, length, channels), dk, {}, workspace.span(), executor);
+  for (std::size_t i = 0; i < du.size(); ++i) signal_gradient[i] += du[i];
+  return dk;
+}
+
+// g = 1/A mod w^length: from dg to da, added.
+void inverse_series_vjp(std::span<const double> g, std::span<const double> gradient, std::span<double> a_gradient) {
+  const std::size_t length = g.size();
+  const Values p = multiply(Values(gradient.rbegin(), gradient.rend()), g, length);
+  const Values q = multiply(p, g, length);
+  for (std::size_t j = 1; j <= std::min(a_gradient.size(), length - 1); ++j) a_gradient[j - 1] -= q[length - 1 - j];
+}
+
+}  // namespace
+
+template <class T>
+FilterGradient<T> filter_vjp(const TransferFunction& tf, Signal<const T> u,
+                             std::span<const std::type_identity_t<T>> initial_state,
+                             Signal<const std::type_identity_t<T>> y_gradient,
+                             std::span<const std::type_identity_t<T>> final_state_gradient, Offsets offsets) {
+  validate(tf, "filter_vjp");
+  const std::size_t batch = sequence_count(u.batch, offsets), length = longest_sequence(u.length, offsets);
+  const std::size_t channels = tf.channels, n = tf.order;
+  check_sequences("filter_vjp", u, offsets, batch, length, channels);
+  check_signal("filter_vjp", "y_gradient", y_gradient, u.batch, u.length, u.channels);
+  if (!initial_state.empty())
+    check_count("filter_vjp", "the initial state", initial_state.size(), batch * channels * n);
+  if (!final_state_gradient.empty())
+    check_count("filter_vjp", "the gradient of the final state", final_state_gradient.size(), batch * channels * n);
+
+  // The signal with the prefix p A in front, p = (v_{-n}, ..., v_{-1}), and the gradients of what comes out of it.
+  const std::size_t total = n + length, row = total * channels;
+  Values extended(batch * row, 0.0), dy(batch * row, 0.0), dv(batch * row, 0.0), past(batch * n * channels, 0.0);
+  Values denominator(channels * n, 0.0), inverse(channels * total);
+  for (std::size_t s = 0; s < batch; ++s) {
+    const auto in = sequence(u, offsets, s), gradient = sequence(y_gradient, offsets, s);
+    for (std::size_t c = 0; c < channels; ++c) {
+      const std::size_t state = (s * channels + c) * n;
+      for (std::size_t t = 0; t < in.length; ++t) {
+        extended[s * row + (n + t) * channels + c] = *in.at(0, t, c);
+        dy[s * row + (n + t) * channels + c] = *gradient.at(0, t, c);
+      }
+      for (std::size_t k = 1; k <= n; ++k) {
+        if (!initial_state.empty()) past[(s * n + n - k) * channels + c] = initial_state[state + k - 1];
+        if (!final_state_gradient.empty())
+          dv[s * row + (n + in.length - k) * channels + c] = final_state_gradient[state + k - 1];
+      }
+    }
+  }
+  for (std::size_t c = 0; c < channels; ++c) {
+    const auto a = std::span(tf.a).subspan(tf.group_of(c) * n, n);
+    const Values g = inverse_series_automatic(a, total);
+    std::copy(g.begin(), g.end(), inverse.begin() + static_cast<std::ptrdiff_t>(c * total));
+    if (n == 0) continue;
+    denominator[c * n] = 1.0;
+    std::copy_n(a.begin(), n - 1, denominator.begin() + static_cast<std::ptrdiff_t>(c * n + 1));
+  }
+  if (n > 0 && !initial_state.empty()) {
+    Values prefix(past.size());
+    convolve<double>(channels_last<const double>(past.data(), batch, n, channels), denominator,
+                     channels_last(prefix.data(), batch, n, channels));
+    for (std::size_t s = 0; s < batch; ++s)
+      std::copy_n(prefix.begin() + static_cast<std::ptrdiff_t>(s * n * channels), n * channels,
+                  extended.begin() + static_cast<std::ptrdiff_t>(s * row));
+  }
+
+  Values d_extended(extended.size(), 0.0);
+  const Values kernel = exact_kernel(tf, std::max<std::size_t>(total, 1));
+  const Values dk = total == 0 ? Values(channels, 0.0)
+                               : convolve_back(extended, kernel, dy, batch, total, channels, d_extended);
+  FilterGradient<T> result;
+  result.coefficients = exact_kernel_vjp(tf, std::max<std::size_t>(total, 1), dk);
+  const auto a_gradient = [&](std::size_t channel) {
+    return std::span(result.coefficients.a).subspan(tf.group_of(channel) * n, n);
+  };
+  if (n > 0 && !final_state_gradient.empty()) {
+    const Values dg = convolve_back(extended, inverse, dv, batch, total, channels, d_extended);
+    for (std::size_t c = 0; c < channels; ++c)
+      inverse_series_vjp(std::span(inverse).subspan(c * total, total), std::span(dg).subspan(c * total, total),
+                         a_gradient(c));
+  }
+  result.initial_state.assign(batch * channels * n, T(0));
+  if (n > 0) {
+    Values d_prefix(past.size()), d_past(past.size(), 0.0);
+    for (std::size_t s = 0; s < batch; ++s)
+      std::copy_n(d_extended.begin() + static_cast<std::ptrdiff_t>(s * row), n * channels,
+                  d_prefix.begin() + static_cast<std::ptrdiff_t>(s * n * channels));
+    const Values dd = convolve_back(past, denominator, d_prefix, batch, n, channels, d_past);
+    for (std::size_t c = 0; c < channels; ++c)
+      for (std::size_t k = 1; k < n; ++k) a_gradient(c)[k - 1] += dd[c * n + k];
+    for (std::size_t s = 0; s < batch; ++s)
+      for (std::size_t c = 0; c < channels; ++c)
+        for (std::size_t k = 1; k <= n; ++k)
+          result.initial_state[(s * channels + c) * n + k - 1] =
+              static_cast<T>(d_past[(s * n + n - k) * channels + c]);
+  }
+  result.u.resize(u.batch * u.length * channels);
+  const auto du = channels_last(result.u.data(), u.batch, u.length, channels);
+  for (std::size_t s = 0; s < batch; ++s) {
+    const auto to = sequence(du, offsets, s);
+    for (std::size_t t = 0; t < to.length; ++t)
+      for (std::size_t c = 0; c < channels; ++c)
+        *to.at(0, t, c) = static_cast<T>(d_extended[s * row + (n + t) * channels + c]);
+  }
+  return result;
+}
+
+template FilterGradient<float> filter_vjp(const TransferFunction&, Signal<const float>, std::span<const float>,
+                                          Signal<const float>, std::span<const float>, Offsets);
+template FilterGradient<double> filter_vjp(const TransferFunction&, Signal<const double>, std::span<const double>,
+                                           Signal<const double>, std::span<const double>, Offsets);
+
+}  // namespace rtf

@@ -1,0 +1,130 @@
+#include "cpu/recurrence.h"
+
+#include <algorithm>
+
+#include "core/arguments.h"
+#include "core/polynomial.h"
+
+namespace rtf::cpu {
+namespace {
+
+// Samples between a load and a store: the rows of a chunk and of its past stay in the first-level cache.
+constexpr std::size_t tile_chunk = 256;
+constexpr std::size_t channel_chunk = 2048;
+
+void load(const RecurrenceLanes& simd, LaneRows<const float> from, std::size_t count, double* rows) {
+  simd.load_float(from, count, rows);
+}
+void load(const RecurrenceLanes& simd, LaneRows<const double> from, std::size_t count, double* rows) {
+  simd.load_double(from, count, rows);
+}
+void store(const RecurrenceLanes& simd, const double* rows, std::size_t count, LaneRows<float> to) {
+  simd.store_float(rows, count, to);
+}
+void store(const RecurrenceLanes& simd, const double* rows, std::size_t count, LaneRows<double> to) {
+  simd.store_double(rows, count, to);
+}
+
+}  // namespace
+
+Recurrence::Recurrence(const TransferFunction& tf, InstructionSet set)
+    : simd_(recurrence_lanes(set)), tf_(tf), padded_(padded_order(tf.order)) {
+  const std::size_t lanes = simd_.lanes, n = tf.order;
+  tiles_ = (tf.channels + lanes - 1) / lanes;
+  a_.assign(tiles_ * padded_ * lanes, 0.0);
+  b_.assign(tiles_ * padded_ * lanes, 0.0);
+  h0_.assign(tiles_ * lanes, 0.0);
+  for (std::size_t channel = 0; channel < tf.channels; ++channel) {
+    const std::size_t tile = channel / lanes, lane = channel % lanes;
+    h0_[channel] = tf.h0[channel];
+    for (std::size_t k = 0; k < n; ++k) {
+      a_[(tile * padded_ + k) * lanes + lane] = tf.a[tf.group_of(channel) * n + k];
+      b_[(tile * padded_ + k) * lanes + lane] = tf.b[channel * n + k];
+    }
+  }
+  response_.assign(tf.groups * 2 * lanes, 0.0);
+  for (std::size_t group = 0; group < tf.groups; ++group) {
+    const auto g = inverse_series_recurrence(std::span(tf.a).subspan(group * n, n), lanes);
+    std::copy(g.begin(), g.end(), response_.begin() + static_cast<std::ptrdiff_t>((2 * group + 1) * lanes));
+  }
+}
+
+std::size_t Recurrence::worker_space() const {
+  const std::size_t lanes = simd_.lanes;
+  const std::size_t by_channels = (padded_ + 2 * tile_chunk) * lanes;
+  const std::size_t by_time = tf_.order + 2 * channel_chunk + lanes;
+  return (std::max(by_channels, by_time) + 7) / 8 * 8;
+}
+
+template <class T>
+void Recurrence::run(Signal<const T> u, Signal<T> y, const T* initial_state, T* final_state, Offsets offsets,
+                     double* space, Executor& executor) const {
+  const std::size_t lanes = simd_.lanes, state_size = tf_.channels * tf_.order;
+  parallel_for(executor, sequence_count(u.batch, offsets) * tiles_, [&](std::size_t task, std::size_t worker) {
+    const std::size_t s = task / tiles_, tile = task % tiles_;
+    const auto in = sequence(u, offsets, s);
+    const auto out = sequence(y, offsets, s);
+    const T* from = initial_state == nullptr ? nullptr : initial_state + s * state_size;
+    T* to = final_state == nullptr ? nullptr : final_state + s * state_size;
+    double* own = space + worker * worker_space();
+    const std::size_t first = tile * lanes, last = std::min(first + lanes, tf_.channels);
+    // A tile that would leave most lanes idle is faster channel by channel, with time across the lanes.
+    if (2 * (last - first) >= lanes && last - first > 1) return run_tile(in, out, from, to, tile, own);
+    for (std::size_t channel = first; channel < last; ++channel) run_channel(in, out, from, to, channel, own);
+  });
+}
+
+template <class T>
+void Recurrence::run_tile(Signal<const T> u, Signal<T> y, const T* initial_state, T* final_state, std::size_t tile,
+                          double* space) const {
+  const std::size_t lanes = simd_.lanes, n = tf_.order, first = tile * lanes;
+  const std::size_t valid = std::min(lanes, tf_.channels - first);
+  double* past = space;
+  double* v = space + padded_ * lanes;
+  double* rows = v + tile_chunk * lanes;
+  std::fill_n(past, padded_ * lanes, 0.0);
+  if (initial_state != nullptr)
+    for (std::size_t l = 0; l < valid; ++l)
+      for (std::size_t k = 1; k <= n; ++k) *(v - k * lanes + l) = initial_state[(first + l) * n + k - 1];
+  for (std::size_t t = 0; t < u.length; t += tile_chunk) {
+    const std::size_t count = std::min(tile_chunk, u.length - t);
+    load(simd_, LaneRows<const T>{u.at(0, t, first), u.length_stride, u.channel_stride, valid}, count, rows);
+    simd_.across_channels(a_.data() + tile * padded_ * lanes, b_.data() + tile * padded_ * lanes,
+                          h0_.data() + tile * lanes, padded_, count, v, rows);
+    store(simd_, rows, count, LaneRows<T>{y.at(0, t, first), y.length_stride, y.channel_stride, valid});
+    std::copy_n(past + count * lanes, padded_ * lanes, past);
+  }
+  if (final_state != nullptr)
+    for (std::size_t l = 0; l < valid; ++l)
+      for (std::size_t k = 1; k <= n; ++k) final_state[(first + l) * n + k - 1] = static_cast<T>(*(v - k * lanes + l));
+}
+
+template <class T>
+void Recurrence::run_channel(Signal<const T> u, Signal<T> y, const T* initial_state, T* final_state,
+                             std::size_t channel, double* space) const {
+  const std::size_t lanes = simd_.lanes, n = tf_.order, group = tf_.group_of(channel);
+  double* past = space;
+  double* v = space + n;
+  double* rows = v + channel_chunk + lanes;
+  for (std::size_t k = 1; k <= n; ++k)
+    *(v - k) = initial_state == nullptr ? 0.0 : static_cast<double>(initial_state[channel * n + k - 1]);
+  for (std::size_t t = 0; t < u.length; t += channel_chunk) {
+    const std::size_t count = std::min(channel_chunk, u.length - t);
+    const T* from = u.at(0, t, channel);
+    for (std::size_t i = 0; i < count; ++i) rows[i] = from[static_cast<std::ptrdiff_t>(i) * u.length_stride];
+    simd_.across_time(tf_.a.data() + group * n, tf_.b.data() + channel * n, tf_.h0[channel],
+                      response_.data() + 2 * group * lanes, n, count, v, rows);
+    T* to = y.at(0, t, channel);
+    for (std::size_t i = 0; i < count; ++i) to[static_cast<std::ptrdiff_t>(i) * y.length_stride] = static_cast<T>(rows[i]);
+    std::copy_n(past + count, n, past);
+  }
+  if (final_state != nullptr)
+    for (std::size_t k = 1; k <= n; ++k) final_state[channel * n + k - 1] = static_cast<T>(*(v - k));
+}
+
+template void Recurrence::run(Signal<const float>, Signal<float>, const float*, float*, Offsets, double*,
+                              Executor&) const;
+template void Recurrence::run(Signal<const double>, Signal<double>, const double*, double*, Offsets, double*,
+                              Executor&) const;
+
+}  // namespace rtf::cpu

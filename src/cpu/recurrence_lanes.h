@@ -1,0 +1,36 @@
+// The direct-form recurrence v_t = u_t - a . (v_{t-1}, ...), y_t = h0 u_t + b . (v_{t-1}, ...) in double.
+#pragma once
+
+#include <cstddef>
+
+#include "cpu/lane_rows.h"
+#include "rtf/instruction_set.h"
+
+namespace rtf::cpu {
+
+struct RecurrenceLanes {
+  std::size_t lanes;
+
+  // One channel a lane. a and b hold rows 1..order of `lanes` values, order = padded_order(n), zeros past n; h0 one row.
+  // v points at the first new sample; the `order` rows before it hold the past. u holds `count` rows and becomes y.
+  void (*across_channels)(const double* a, const double* b, const double* h0, std::size_t order, std::size_t count,
+                          double* v, double* u);
+
+  // One channel, `lanes` samples at a time. a and b hold `order` values; response holds `lanes` zeros, then the first
+  // `lanes` values of 1/A. v and u as above with single values; v has room for `lanes` values past the last.
+  void (*across_time)(const double* a, const double* b, double h0, const double* response, std::size_t order,
+                      std::size_t count, double* v, double* u);
+
+  // Samples in and out of the rows of across_channels; lanes past the last channel are zero.
+  void (*load_float)(LaneRows<const float> from, std::size_t count, double* rows);
+  void (*load_double)(LaneRows<const double> from, std::size_t count, double* rows);
+  void (*store_float)(const double* rows, std::size_t count, LaneRows<float> to);
+  void (*store_double)(const double* rows, std::size_t count, LaneRows<double> to);
+};
+
+const RecurrenceLanes& recurrence_lanes(InstructionSet set);
+
+// across_channels handles three taps at the end of each block of four samples, and the others four at a time.
+constexpr std::size_t padded_order(std::size_t order) { return order <= 3 ? 3 : (order - 3 + 3) / 4 * 4 + 3; }
+
+}  // namespace rtf::cpu

@@ -1,0 +1,257 @@
+"""Bad input: one line that names what is wrong, exit code 2, and nothing written."""
+
+import json
+import os
+import resource
+import struct
+
+import numpy as np
+import pytest
+
+GOOD = {"a": [[-0.5, 0.1]], "b": [[1, 2], [3, 4]], "h0": [0, 1]}  # two channels, one denominator, order 2
+KERNEL = ["kernel", "f.json", "--length", "8", "-o", "out"]
+FILTER = ["filter", "good.json", "--input", "u.npy", "-o", "out"]
+
+
+def npy(header, data=b"", version=1, claimed=None):
+    length = len(header) if claimed is None else claimed
+    return b"\x93NUMPY" + bytes([version, 0]) + struct.pack("<H" if version == 1 else "<I", length) + header + data
+
+
+def npy_header(descr="<f8", shape="(8, 2)"):
+    return f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}}}".encode()
+
+
+def tensors(header, data=b"", claimed=None):
+    text = header.encode() if isinstance(header, str) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text) if claimed is None else claimed) + text + data
+
+
+def entry(shape, begin, end, dtype="F64"):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+# A plain filter of order 1: a and b (1, 1), h0 (1).
+LAYOUT = {"a": entry([1, 1], 0, 8), "b": entry([1, 1], 8, 16), "h0": entry([1], 16, 24)}
+VALUES = struct.pack("<ddd", -0.5, 1, 0)
+
+# name: (what f.json holds, what the message must say); run through `rtf kernel`
+JSON = {
+    "empty": ("", "f.json"),
+    "not an object": ("[1, 2]", "expected an object"),
+    "truncated": (json.dumps(GOOD)[:30], "not valid JSON"),
+    "two values": ('{"a": []} {}', "not valid JSON"),
+    "binary": ("\x00\x01\x02", "not valid JSON"),
+    "deep nesting": ('{"a": ' + "[" * 100000, "nested"),
+    "NaN": ('{"a": [NaN], "b": [1], "h0": 0}', "NaN"),
+    "Infinity": ('{"a": [0.5], "b": [Infinity], "h0": 0}', "not valid JSON"),
+    "overflowing number": ('{"a": [1e400], "b": [1], "h0": 0}', "1e400"),
+    "missing key": ('{"a": [0.5], "h0": 0}', "'b'"),
+    "unknown key": ('{"a": [0.5], "b": [1], "h0": 0, "c": 1}', "'c'"),
+    "duplicate key": ('{"a": [0.5], "a": [0.6], "b": [1], "h0": 0}', "'a' appears twice"),
+    "string coefficient": ('{"a": ["0.5"], "b": [1], "h0": 0}', "a[0]"),
+    "null coefficient": ('{"a": [[0.5, null]], "b": [[1, 1]], "h0": [0]}', "a[0][1]"),
+    "h0 an object": ('{"a": [0.5], "b": [1], "h0": {}}', "h0"),
+    "ragged rows": ('{"a": [[0.5], [0.5, 1]], "b": [[1], [1]], "h0": [0, 0]}', "a[1]"),
+    "orders differ": ('{"a": [[0.5]], "b": [[1, 2]], "h0": [0]}', "order"),
+    "rows of b": ('{"a": [[0.5]], "b": [[1], [2]], "h0": [0]}', "b has 2 rows"),
+    "G does not divide H": ('{"a": [[0.5], [0.4]], "b": [[1], [2], [3]], "h0": [0, 0, 0]}', "divide"),
+    "no channels": ('{"a": [], "b": [], "h0": []}', "h0"),
+    "length zero": (json.dumps({**GOOD, "length": 0}), "length is 0"),
+    "length negative": (json.dumps({**GOOD, "length": -4}), "length is -4"),
+    "length fractional": (json.dumps({**GOOD, "length": 2.5}), "length is 2.5"),
+    "length a string": (json.dumps({**GOOD, "length": "8"}), 'length is "8"'),
+    "length huge": ('{"a": [0.5], "b": [1], "h0": 0, "length": 99999999999999999999999}', "length"),
+    "length beyond memory": (json.dumps({**GOOD, "length": 10**15}), "memory"),
+    "pole on a root of unity": ('{"a": [-1], "b": [1], "h0": 0, "length": 8}', "f.json"),
+}
+
+SAFETENSORS = {
+    "empty": (b"", "truncated"),
+    "header length too large": (tensors(LAYOUT, VALUES, claimed=2**63), str(2**63)),
+    "header length beyond file": (tensors(LAYOUT, VALUES, claimed=5000), "5000"),
+    "header length too small": (tensors(LAYOUT, VALUES, claimed=20), "not valid JSON"),
+    "header not JSON": (tensors("x" * 40), "not valid JSON"),
+    "header not UTF-8": (struct.pack("<Q", 4) + b"\xff\xfe\xfd{", "not valid JSON"),
+    "truncated values": (tensors(LAYOUT, VALUES[:-1]), "h0"),
+    "trailing bytes": (tensors(LAYOUT, VALUES + b"\0"), "trailing"),
+    "overlap": (tensors({**LAYOUT, "b": entry([1, 1], 0, 8)}, VALUES), "overlap"),
+    "hole": (tensors({**LAYOUT, "h0": entry([1], 24, 32)}, VALUES + b"\0" * 8), "hole"),
+    "offsets reversed": (tensors({**LAYOUT, "h0": entry([1], 24, 16)}, VALUES), "h0"),
+    "shape and offsets differ": (tensors({**LAYOUT, "h0": entry([2], 16, 24)}, VALUES), "h0"),
+    "shape overflows": (tensors({**LAYOUT, "h0": entry([2**62, 2**62], 16, 24)}, VALUES), "too large"),
+    "negative shape": (tensors({**LAYOUT, "h0": entry([-1], 16, 24)}, VALUES), "-1"),
+    "integers": (tensors({**LAYOUT, "h0": entry([1], 16, 24, "I64")}, VALUES), "I64"),
+    "missing tensor": (tensors({k: LAYOUT[k] for k in "ab"}, VALUES[:16]), "'h0'"),
+    "unknown tensor": (tensors({**LAYOUT, "c": entry([0], 24, 24)}, VALUES), "'c'"),
+    "three dimensions": (tensors({**LAYOUT, "a": entry([1, 1, 1], 0, 8)}, VALUES), "(1, 1, 1)"),
+    "NaN": (tensors(LAYOUT, struct.pack("<ddd", float("nan"), 1, 0)), "nan"),
+    "infinity": (tensors(LAYOUT, struct.pack("<ddd", 0.5, float("-inf"), 0)), "-inf"),
+    "length not a number": (tensors({**LAYOUT, "__metadata__": {"length": "ten"}}, VALUES), "ten"),
+    "length negative": (tensors({**LAYOUT, "__metadata__": {"length": "-3"}}, VALUES), "-3"),
+    "metadata not a string": (tensors({**LAYOUT, "__metadata__": {"length": 3}}, VALUES), "length"),
+}
+
+NPY = {
+    "empty": (b"", "not an npy file"),
+    "wrong magic": (b"PK\x03\x04" * 8, "not an npy file"),
+    "version 9": (npy(npy_header(), bytes(128), version=9), "version 9"),
+    "truncated header": (npy(npy_header(), bytes(128))[:20], "truncated"),
+    "truncated values": (npy(npy_header(), bytes(127)), "truncated"),
+    "trailing bytes": (npy(npy_header(), bytes(129)), "trailing"),
+    "header length lies": (npy(npy_header(), bytes(128), claimed=60000), "60000"),
+    "header length lies, version 2": (npy(npy_header(), bytes(128), version=2, claimed=2**32 - 1), str(2**32 - 1)),
+    "big-endian": (npy(npy_header(">f8"), bytes(128)), "'>f8'"),
+    "integers": (npy(npy_header("<i8"), bytes(128)), "'<i8'"),
+    "complex": (npy(npy_header("<c8"), bytes(128)), "'<c8'"),
+    "objects": (npy(npy_header("|O"), bytes(128)), "'|O'"),
+    "shape overflows": (npy(npy_header(shape="(4294967296, 4294967296, 2)"), bytes(128)), "too large"),
+    "shape negative": (npy(npy_header(shape="(-8, 2)"), bytes(128)), "shape"),
+    "shape larger than file": (npy(npy_header(shape="(1000000000000, 2)"), bytes(128)), "truncated"),
+    "no shape": (npy(b"{'descr': '<f8', 'fortran_order': False}", bytes(128)), "shape"),
+    "four dimensions": (npy(npy_header(shape="(1, 1, 8, 2)"), bytes(128)), "(1, 1, 8, 2)"),
+    "scalar": (npy(npy_header(shape="()"), bytes(8)), "shape ()"),
+    "one dimension for two channels": (npy(npy_header(shape="(16,)"), bytes(128)), "(16)"),
+    "channels differ": (npy(npy_header(shape="(4, 4)"), bytes(128)), "(4, 4)"),
+    "no samples": (npy(npy_header(shape="(0, 2)")), "nothing"),
+    "NaN sample": (npy(npy_header(shape="(1, 2)"), struct.pack("<dd", 1, float("nan"))), "nan"),
+}
+
+# name: (arguments, what the message must say)
+ARGUMENTS = {
+    "unknown command": (["kernle", "good.json"], "did you mean 'kernel'"),
+    "unknown command, nothing near": (["integrate"], "'integrate'"),
+    "unknown option": ([*KERNEL, "--fast"], "--fast"),
+    "missing filter": (["kernel", "--length", "8", "-o", "out"], "FILTER"),
+    "missing length": (["kernel", "good.json", "-o", "out"], "--length"),
+    "missing output": (["kernel", "good.json", "--length", "8"], "--output"),
+    "length zero": (["kernel", "good.json", "--length", "0", "-o", "out"], "'0'"),
+    "length negative": (["kernel", "good.json", "--length", "-8", "-o", "out"], "'-8'"),
+    "length fractional": (["kernel", "good.json", "--length", "2.5", "-o", "out"], "'2.5'"),
+    "length not a number": (["kernel", "good.json", "--length", "ten", "-o", "out"], "'ten'"),
+    "length overflows": (["kernel", "good.json", "--length", "9" * 30, "-o", "out"], "9" * 30),
+    "length beyond memory": (["kernel", "good.json", "--length", str(10**15), "-o", "out"], "memory"),
+    "wrap beyond memory": (["wrap", "good.json", "--length", str(10**15), "-o", "out"], "memory"),
+    "unknown method": (["kernel", "good.json", "--length", "8", "--method", "magic", "-o", "out"], "magic"),
+    "unknown type": (["kernel", "good.json", "--length", "8", "--dtype", "f16", "-o", "out"], "f16"),
+    "chunk zero": ([*FILTER, "--chunk", "0"], "'0'"),
+    "method of another command": ([*FILTER, "--method", "newton"], "newton"),
+    "no such filter": (["poles", "none.json"], "none.json"),
+    "filter is a folder": (["info", "."], "folder"),
+    "filter is a device": (["info", "/dev/zero"], "/dev/zero"),
+    "no such input": (["filter", "good.json", "--input", "none.npy", "-o", "out"], "none.npy"),
+    "no such state": ([*FILTER, "--initial-state", "none.npy"], "none.npy"),
+    "state of another shape": ([*FILTER, "--initial-state", "u.npy"], "(1, 2, 2)"),
+    "filter is not JSON": (["poles", "u.npy"], "not valid JSON"),
+    "input is not npy": (["filter", "good.json", "--input", "good.json", "-o", "out"], "not an npy file"),
+    "two outputs in one file": ([*FILTER, "--final-state", "./out"], "both"),
+    "correct a plain file": (["correct", "good.json", "-o", "out"], "good.json"),
+    "wrap a trained file": (["wrap", "trained.json", "--length", "8", "-o", "out"], "trained.json"),
+    "correct an unstable file": (["correct", "unstable.json", "-o", "out"], "unstable.json"),
+    "newton on an unstable file": (
+        ["kernel", "unstable.json", "--length", "8", "--method", "newton", "-o", "out"],
+        "unstable.json",
+    ),
+    "recurrence on an unstable file": (
+        ["filter", "unstable.json", "--input", "u1.npy", "--method", "recurrence", "-o", "out"],
+        "unstable.json",
+    ),
+    "no such folder": (["kernel", "good.json", "--length", "8", "-o", "none/out"], "none/out"),
+    "folder is a file": (["kernel", "good.json", "--length", "8", "-o", "good.json/out"], "good.json/out"),
+    "output is a folder": (["kernel", "good.json", "--length", "8", "-o", "."], "folder"),
+    "output is a full device": (["kernel", "good.json", "--length", "8", "-o", "/dev/full"], "/dev/full"),
+    "output is empty": (["kernel", "good.json", "--length", "8", "-o", ""], "empty"),
+    "output where no file can be": (["correct", "trained.json", "-o", "/proc/out.json"], "/proc/out.json"),
+    "final state in no folder": ([*FILTER, "--final-state", "none/x"], "none/x"),
+    "too large for f32": (["kernel", "huge.json", "--length", "8", "--dtype", "f32", "-o", "out"], "float32"),
+    "sample too large for f32": (
+        ["filter", "good.json", "--input", "large.npy", "--dtype", "f32", "-o", "out"],
+        "large.npy",
+    ),
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Valid files, so that each case is wrong in one respect."""
+    (tmp_path / "good.json").write_text(json.dumps(GOOD))
+    (tmp_path / "f.json").write_text(json.dumps(GOOD))
+    (tmp_path / "trained.json").write_text(json.dumps({**GOOD, "length": 16}))
+    (tmp_path / "unstable.json").write_text('{"a": [-1.5], "b": [1], "h0": 0, "length": 2000}')
+    (tmp_path / "huge.json").write_text('{"a": [-0.5], "b": [1e300], "h0": 0}')
+    np.save(tmp_path / "u.npy", np.ones((8, 2)))
+    np.save(tmp_path / "u1.npy", np.ones(8))
+    np.save(tmp_path / "large.npy", np.full((8, 2), 1e200))
+    return tmp_path
+
+
+def snapshot(folder):
+    return {name: (folder / name).read_bytes() for name in os.listdir(folder) if (folder / name).is_file()}
+
+
+def expect_refusal(rtf_raw, folder, arguments, text, **options):
+    """Runs twice: with no file at the output's place, and with one that must stay as it is."""
+    for existing in (False, True):
+        if existing:
+            (folder / "out").write_text("precious")
+        before = snapshot(folder)
+        done = rtf_raw(*arguments, **options)
+        assert done.returncode == 2, done
+        assert done.stdout == ""
+        assert done.stderr.startswith("rtf") and done.stderr.endswith("\n") and done.stderr.count("\n") == 1, done.stderr
+        assert text in done.stderr
+        assert snapshot(folder) == before
+
+
+@pytest.mark.parametrize("content, text", JSON.values(), ids=JSON.keys())
+def test_bad_json(rtf_raw, folder, content, text):
+    (folder / "f.json").write_text(content)
+    expect_refusal(rtf_raw, folder, KERNEL, text)
+
+
+@pytest.mark.parametrize("content, text", SAFETENSORS.values(), ids=SAFETENSORS.keys())
+def test_bad_safetensors(rtf_raw, folder, content, text):
+    (folder / "f.safetensors").write_bytes(content)
+    expect_refusal(rtf_raw, folder, ["kernel", "f.safetensors", "--length", "8", "-o", "out"], text)
+
+
+@pytest.mark.parametrize("content, text", NPY.values(), ids=NPY.keys())
+def test_bad_npy(rtf_raw, folder, content, text):
+    (folder / "u.npy").write_bytes(content)
+    expect_refusal(rtf_raw, folder, FILTER, text)
+
+
+@pytest.mark.parametrize("arguments, text", ARGUMENTS.values(), ids=ARGUMENTS.keys())
+def test_bad_arguments(rtf_raw, folder, arguments, text):
+    expect_refusal(rtf_raw, folder, arguments, text)
+
+
+def test_full_disk(rtf_raw, folder):
+    """A limit on file size stands in for a full disk: the output fits, the final state does not, and neither appears."""
+    np.save(folder / "u.npy", np.ones((1, 2)))
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (150, 150))
+
+    # Python ignores SIGXFSZ, and so does the child unless the signal is restored.
+    options = {"preexec_fn": limit, "restore_signals": False}
+    expect_refusal(rtf_raw, folder, [*FILTER, "--final-state", "x.npy"], "x.npy", **options)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_read_only_folder_and_file(rtf_raw, folder):
+    (folder / "closed").mkdir(mode=0o500)
+    expect_refusal(rtf_raw, folder, ["kernel", "good.json", "--length", "8", "-o", "closed/out"], "closed")
+    (folder / "locked").write_text("precious")
+    (folder / "locked").chmod(0o400)
+    expect_refusal(rtf_raw, folder, ["kernel", "good.json", "--length", "8", "-o", "locked"], "locked")
+
+
+def test_full_standard_output(rtf_raw, folder):
+    import subprocess
+
+    import conftest
+
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([conftest.COMMAND, "info", folder / "good.json"], stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 2 and done.stderr.count(b"\n") == 1
