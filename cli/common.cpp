@@ -17,7 +17,8 @@ void add_common(CLI::App& command, CommonOptions& options, const std::string& ex
       ->required()
       ->type_name("");
   command.add_flag("-q,--quiet", options.quiet, "print no notes and no warnings");
-  command.set_version_flag("--version", fmt::format("rtf {}", version));
+  command.set_help_flag("-h,--help", "print this help");
+  command.set_version_flag("--version", fmt::format("rtf {}", version), "print the version");
   command.footer("Example:\n" + example);
 }
 

@@ -31,7 +31,7 @@ void add_options(CLI::App& command, RunOptions& options) {
       ->required()
       ->type_name("FILE");
   add_output(command, options.output, "npy file for the outputs, of the input's shape");
-  command.add_option("--method", options.method, "auto, fft, recurrence or block")
+  command.add_option("--method", options.method, "auto takes the cheapest whose rounding bound holds")
       ->type_name("METHOD")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "fft", "recurrence", "block"}));
@@ -39,7 +39,7 @@ void add_options(CLI::App& command, RunOptions& options) {
       ->type_name("FILE");
   command.add_option("--final-state", options.final_state, "npy file to write the last state to")->type_name("FILE");
   add_count(command, "--chunk", options.chunk, "stream the input in chunks of N samples, the state passed on");
-  add_data_type(command, options.dtype, "f64 or f32, of samples and states; default: that of the input");
+  add_data_type(command, options.dtype, "type of samples and states (default: that of the input)");
 }
 
 [[noreturn]] void fail(const std::string& message) { throw Error(ErrorCode::argument, "filter", message); }
@@ -140,7 +140,10 @@ void check_outputs(const RunOptions& options) {
   check_output(options.output, "filter");
   if (options.final_state.empty()) return;
   check_output(options.final_state, "filter");
-  if (std::filesystem::weakly_canonical(options.output) == std::filesystem::weakly_canonical(options.final_state)) {
+  const auto place = [](const std::string& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path));
+  };
+  if (place(options.output) == place(options.final_state)) {
     fail(fmt::format("{} is to hold both the output and the final state", options.output));
   }
 }

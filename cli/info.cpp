@@ -66,10 +66,10 @@ void print_table(const std::string& path, const Coefficients& c, const TrainedTr
   fmt::print("{}\n", path);
   fmt::print("{}", table({
                        {"channels", fmt::format("{}", c.channels)},
-                       {"groups", fmt::format("{} of {} channels each", c.groups, c.channels / c.groups)},
+                       {"groups", fmt::format("{}, channels in each: {}", c.groups, c.channels / c.groups)},
                        {"order", fmt::format("{}", c.order)},
                        {"numerator", trained ? fmt::format("trained at length {}", trained->length) : "plain"},
-                       {"stable", stable ? "yes" : fmt::format("NO: {} of {} groups", r.stable_groups, c.groups)},
+                       {"stable", stable ? "yes" : fmt::format("NO, only {} of {} groups", r.stable_groups, c.groups)},
                        {"pole radius", r.radius.text()},
                        {"sum |a|", r.sum_abs_a.text() + (r.sum_abs_a.max < 1 ? ", inside the Montel bound 1" : "")},
                        {"min |A| on the circle", fmt::format("{:.6g} over {}", r.min_abs_denominator.min, over)},

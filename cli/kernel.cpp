@@ -21,13 +21,11 @@ struct KernelOptions : CommonOptions {
 void add_options(CLI::App& command, KernelOptions& options) {
   add_count(command, "--length", options.length, "number of samples")->required();
   command
-      .add_option("--method", options.method,
-                  "auto, wrapped (Algorithm 1; a plain numerator is taken as trained at N), recurrence, division or "
-                  "newton")
+      .add_option("--method", options.method, "wrapped is Algorithm 1; a plain numerator is then taken as trained at N")
       ->type_name("METHOD")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "wrapped", "recurrence", "division", "newton"}));
-  add_data_type(command, options.dtype, "f64 or f32, the type of the values written")->capture_default_str();
+  add_data_type(command, options.dtype, "type of the values written")->capture_default_str();
   add_output(command, options.output, "npy file for the kernels, shape (channels, N)");
 }
 

@@ -75,7 +75,8 @@ int finish(const CLI::App& app) {
 
 int main(int argc, char** argv) {
   CLI::App app("Rational transfer functions: kernels, filtering, correction and poles.", "rtf");
-  app.set_version_flag("--version", fmt::format("rtf {}", rtf::version));
+  app.set_help_flag("-h,--help", "print this help");
+  app.set_version_flag("--version", fmt::format("rtf {}", rtf::version), "print the version");
   app.require_subcommand(0, 1);
   app.footer(
       "A filter file is JSON, {\"a\": [[..]..], \"b\": [[..]..], \"h0\": [..]}, or safetensors with these tensors.\n"

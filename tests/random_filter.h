@@ -218,11 +218,12 @@ double central_difference(const Loss& loss, double& value, double step = 1e-4) {
 }
 
 // The largest difference between `gradient` and central differences of loss() over `values`, relative to the largest
-// of either. Checks at most `most` values, spread evenly.
+// of either, or to `scale`: a gradient that is zero but for rounding is judged beside the others of its loss.
+// Checks at most `most` values, spread evenly.
 template <class Loss>
-double gradient_error(const Loss& loss, std::span<double> values, std::span<const double> gradient,
+double gradient_error(const Loss& loss, std::span<double> values, std::span<const double> gradient, double scale = 0,
                       std::size_t most = 64, double step = 1e-4) {
-  double error = 0, largest = 0;
+  double error = 0, largest = scale;
   for (double value : gradient) largest = std::max(largest, std::abs(value));
   const std::size_t stride = std::max<std::size_t>(1, (values.size() + most - 1) / most);
   for (std::size_t i = 0; i < values.size(); i += stride) {

@@ -4,9 +4,12 @@ import json
 import os
 import resource
 import struct
+import subprocess
 
 import numpy as np
 import pytest
+
+from conftest import COMMAND
 
 GOOD = {"a": [[-0.5, 0.1]], "b": [[1, 2], [3, 4]], "h0": [0, 1]}  # two channels, one denominator, order 2
 KERNEL = ["kernel", "f.json", "--length", "8", "-o", "out"]
@@ -198,7 +201,8 @@ def expect_refusal(rtf_raw, folder, arguments, text, **options):
         done = rtf_raw(*arguments, **options)
         assert done.returncode == 2, done
         assert done.stdout == ""
-        assert done.stderr.startswith("rtf") and done.stderr.endswith("\n") and done.stderr.count("\n") == 1, done.stderr
+        assert done.stderr.startswith("rtf") and done.stderr.endswith("\n"), done.stderr
+        assert done.stderr.count("\n") == 1, done.stderr
         assert text in done.stderr
         assert snapshot(folder) == before
 
@@ -227,7 +231,7 @@ def test_bad_arguments(rtf_raw, folder, arguments, text):
 
 
 def test_full_disk(rtf_raw, folder):
-    """A limit on file size stands in for a full disk: the output fits, the final state does not, and neither appears."""
+    """A limit on file size stands in for a full disk: the output fits, the final state does not, neither appears."""
     np.save(folder / "u.npy", np.ones((1, 2)))
 
     def limit():
@@ -247,11 +251,7 @@ def test_read_only_folder_and_file(rtf_raw, folder):
     expect_refusal(rtf_raw, folder, ["kernel", "good.json", "--length", "8", "-o", "locked"], "locked")
 
 
-def test_full_standard_output(rtf_raw, folder):
-    import subprocess
-
-    import conftest
-
+def test_full_standard_output(folder):
     with open("/dev/full", "w") as full:
-        done = subprocess.run([conftest.COMMAND, "info", folder / "good.json"], stdout=full, stderr=subprocess.PIPE)
+        done = subprocess.run([COMMAND, "info", folder / "good.json"], stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 2 and done.stderr.count(b"\n") == 1

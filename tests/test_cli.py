@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from safetensors.numpy import load_file, save_file
 from scipy.optimize import linear_sum_assignment
 
 import oracle
+from conftest import COMMAND
 from oracle import Filter, assert_close, condition, draw_filter, draw_sizes, load_json, save_json
 
 SEEDS = range(24)
@@ -308,16 +311,12 @@ def test_help_and_version(rtf, command):
     assert ("Example:\n" in text and f"rtf {command}" in text) if command else "kernel" in text
 
 
-def test_help_examples_run(rtf, rtf_raw, tmp_path):
+def test_help_examples_run(rtf, tmp_path):
     """What --help shows is a script that works."""
-    import subprocess
-
-    import conftest
-
+    environment = {**os.environ, "COMMAND": COMMAND, "PYTHON": sys.executable}
     for command in ("kernel", "correct", "wrap", "filter", "poles", "info"):
         example = rtf(command, "--help").split("Example:\n")[1]
-        script = f'rtf() {{ "{conftest.COMMAND}" "$@"; }}\npython3() {{ "$PYTHON" "$@"; }}\nset -e\n{example}'
-        environment = {**os.environ, "PYTHON": os.sys.executable}
+        script = f'set -e; rtf() {{ "$COMMAND" "$@"; }}; python3() {{ "$PYTHON" "$@"; }}\n{example}'
         done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
 

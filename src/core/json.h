@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -32,15 +33,22 @@ inline nlohmann::json parse_json(std::string_view text, const std::string& where
   };
   try {
     return json::parse(text.begin(), text.end(), inspect);
-  } catch (const json::exception& error) {
-    // Drops the library's own tag, bytes that may not be text, and the end of an endless token.
+  } catch (const json::parse_error& error) {
+    // The library's own tag and quotation go; what stands at the place is more telling, cut short and made printable.
     std::string_view why = error.what();
-    if (const auto tag = why.find("] "); tag != why.npos) why.remove_prefix(tag + 2);
-    std::string line(why.substr(0, 200));
+    why.remove_prefix(std::min(why.size(), why.find("] ") + 2));
+    std::string line(why.substr(0, why.find("; last read")));
+    if (error.byte >= 1 && error.byte <= text.size()) {
+      line += fmt::format(", near '{}'", text.substr(error.byte - 1, 12));
+    }
     for (char& c : line) {
       if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7f) c = '?';
     }
     throw Error(ErrorCode::format, operation, fmt::format("{}: not valid JSON: {}", where, line));
+  } catch (const json::exception& error) {  // a number beyond the range of double
+    const std::string_view why = error.what();
+    throw Error(ErrorCode::format, operation,
+                fmt::format("{}: not valid JSON: {:.100}", where, why.substr(why.find("] ") + 2)));
   }
 }
 

@@ -1,0 +1,24 @@
+// One step of 256 channels of order 64, as a deployed model takes it.
+#include <benchmark/benchmark.h>
+
+#include "filters.h"
+#include "rtf/recurrence.h"
+
+namespace {
+
+void step(benchmark::State& state) {
+  const auto channels = static_cast<std::size_t>(state.range(0)), order = static_cast<std::size_t>(state.range(1));
+  const rtf::TransferFunction tf = rtf::bench::step_filter(channels, order);
+  const std::vector<float> u = rtf::bench::normal_samples(channels, 3);
+  std::vector<float> x(channels * order), y(channels);
+  for (auto _ : state) {
+    rtf::step<float>(tf, u, x, y);
+    benchmark::ClobberMemory();
+  }
+}
+
+BENCHMARK(step)->Args({256, 64})->ArgNames({"channels", "order"})->Unit(benchmark::kMicrosecond)->UseRealTime();
+
+}  // namespace
+
+BENCHMARK_MAIN();

@@ -1,0 +1,145 @@
+#include "rtf/filter.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "random_filter.h"
+#include "rtf/rtf.h"
+
+namespace {
+
+using rtf::FilterMethod;
+using rtf::TransferFunction;
+using rtf::testing::RandomFilters;
+
+constexpr FilterMethod every_method[] = {FilterMethod::recurrence, FilterMethod::fft, FilterMethod::block};
+
+TransferFunction montel(std::size_t channels, std::size_t order) {
+  RandomFilters random(order);
+  TransferFunction tf = random.draw(channels, 1, order);
+  tf.a = random.by_montel(order, false);
+  return tf;
+}
+
+TEST(FilterPlan, ChoosesByCostAmongEligibleMethods) {
+  EXPECT_EQ(rtf::FilterPlan<float>(montel(128, 4), 16, 4096).method(), FilterMethod::recurrence);
+  EXPECT_EQ(rtf::FilterPlan<float>(montel(128, 1024), 16, 4096).method(), FilterMethod::fft);
+  EXPECT_EQ(rtf::FilterPlan<float>(montel(1, 2), 1, 100000).method(), FilterMethod::recurrence);
+  EXPECT_EQ(rtf::FilterPlan<double>(montel(8, 300), 1, 64, {}).warning(), "");
+}
+
+// (1 - 0.999 w)^4: kappa is 16 / 1e-12 in the limit, past what double holds to 1e-10.
+TransferFunction ill_conditioned() {
+  TransferFunction tf = rtf::make_coefficients(1, 1, 4);
+  const double r = 0.999;
+  tf.a = {-4 * r, 6 * r * r, -4 * r * r * r, r * r * r * r};
+  tf.b = {1e-9, 0, 0, 0};
+  return tf;
+}
+
+TEST(FilterPlan, WarnsWhenAForcedMethodMissesTheTolerance) {
+  const TransferFunction tf = ill_conditioned();
+  const std::size_t length = 300;
+  const double bound = rtf::FilterPlan<double>(tf, 1, length).rounding_bound();
+  ASSERT_GT(bound, 1e-10);
+  EXPECT_EQ(rtf::FilterPlan<double>(tf, 1, length).method(), FilterMethod::fft);
+  for (const FilterMethod method : every_method) {
+    const rtf::FilterPlan<double> plan(tf, 1, length, {method});
+    EXPECT_NE(plan.warning().find("past the tolerance"), std::string::npos) << rtf::name(method);
+  }
+  // Float results ask for less, so the same recurrence in double is eligible there.
+  EXPECT_EQ(rtf::FilterPlan<float>(tf, 1, length).method(), FilterMethod::recurrence);
+  EXPECT_EQ(rtf::FilterPlan<float>(tf, 1, length, {FilterMethod::recurrence}).warning(), "");
+}
+
+TEST(Filter, GainDelayAndFirAreExactByRecurrence) {
+  RandomFilters random(5);
+  const auto u = random.normals(40);
+  std::vector<double> y(40);
+  const auto in = rtf::channels_last(u.data(), 1, 40, 1);
+  const auto out = rtf::channels_last(y.data(), 1, 40, 1);
+  TransferFunction gain = rtf::make_coefficients(1, 1, 0);
+  gain.h0 = {-2.0};
+  rtf::filter<double>(gain, in, out);
+  for (std::size_t t = 0; t < 40; ++t) EXPECT_EQ(y[t], -2 * u[t]);
+  TransferFunction delay = rtf::make_coefficients(1, 1, 9);
+  delay.b[8] = 1;
+  delay.h0 = {0.0};
+  rtf::filter<double>(delay, in, out, {}, {}, FilterMethod::recurrence);
+  for (std::size_t t = 0; t < 40; ++t) EXPECT_EQ(y[t], t < 9 ? 0.0 : u[t - 9]);
+}
+
+TEST(Filter, EverySplitGivesTheSameOutputsAndState) {
+  RandomFilters random(6);
+  for (const FilterMethod method : every_method)
+    for (const std::size_t order : {1, 3, 20}) {
+      const std::size_t length = 61, channels = 11;
+      TransferFunction tf = montel(channels, order);
+      const auto u = random.normals(length * channels), x0 = random.normals(channels * order);
+      std::vector<double> whole(u.size()), parts(u.size()), end(x0.size()), state = x0;
+      rtf::filter<double>(tf, rtf::channels_last(u.data(), 1, length, channels),
+                          rtf::channels_last(whole.data(), 1, length, channels), x0, end, method);
+      for (std::size_t first = 0; first < length;) {
+        const std::size_t count = random.integer(1, length - first);
+        rtf::filter<double>(tf, rtf::channels_last(u.data() + first * channels, 1, count, channels),
+                            rtf::channels_last(parts.data() + first * channels, 1, count, channels), state, state,
+                            method);
+        first += count;
+      }
+      EXPECT_LE(rtf::testing::relative_error(parts, whole), 1e-13) << rtf::name(method) << " " << order;
+      EXPECT_LE(rtf::testing::relative_error(state, end), 1e-13) << rtf::name(method) << " " << order;
+    }
+}
+
+TEST(Filter, InPlace) {
+  RandomFilters random(7);
+  const TransferFunction tf = montel(5, 6);
+  const auto u = random.normals(2 * 30 * 5);
+  for (const FilterMethod method : every_method) {
+    std::vector<double> y(u.size()), same = u;
+    rtf::filter<double>(tf, rtf::channels_last(u.data(), 2, 30, 5), rtf::channels_last(y.data(), 2, 30, 5), {}, {},
+                        method);
+    const auto view = rtf::channels_last(same.data(), 2, 30, 5);
+    rtf::filter<double>(tf, view, view, {}, {}, method);
+    EXPECT_EQ(same, y) << rtf::name(method);
+  }
+}
+
+TEST(Filter, AnEmptySignalKeepsItsState) {
+  const TransferFunction tf = montel(3, 4);
+  RandomFilters random(8);
+  for (const FilterMethod method : every_method) {
+    const auto x0 = random.normals(12);
+    std::vector<double> xf(12);
+    rtf::filter<double>(tf, rtf::channels_last<const double>(nullptr, 1, 0, 3),
+                        rtf::channels_last<double>(nullptr, 1, 0, 3), x0, xf, method);
+    EXPECT_LE(rtf::testing::relative_error(xf, x0), 1e-14) << rtf::name(method);
+  }
+}
+
+TEST(Filter, BadArgumentsAreNamed) {
+  const TransferFunction tf = montel(2, 3);
+  std::vector<double> u(24), state(6);
+  const auto view = rtf::channels_last(u.data(), 2, 6, 2);
+  const auto message = [](const std::function<void()>& call) -> std::string {
+    try {
+      call();
+    } catch (const rtf::Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(message([&] { rtf::filter<double>(tf, rtf::Signal<const double>(view), view, state); }),
+            "[rtf::filter] the initial state has 6 values; 12 are needed");
+  EXPECT_EQ(message([&] { rtf::filter<double>(montel(3, 3), rtf::Signal<const double>(view), view); }),
+            "[rtf::filter] u has shape (2, 6, 2); the plan is for (2, 6, 3)");
+  TransferFunction bad = tf;
+  bad.a[1] = std::nan("");
+  EXPECT_NE(message([&] { rtf::filter<double>(bad, rtf::Signal<const double>(view), view); }).find("a[0][1] is nan"),
+            std::string::npos);
+}
+
+}  // namespace

@@ -1,0 +1,63 @@
+"""The README and the documents are true: examples run as printed, links and file names lead somewhere."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import COMMAND
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(path, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", path.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def test_readme_example_is_the_file():
+    (block,) = blocks(ROOT / "README.md", "cpp")
+    assert block == (ROOT / "examples" / "readme.cpp").read_text()
+
+
+def test_readme_console_runs_as_printed(tmp_path):
+    (block,) = blocks(ROOT / "README.md", "console")
+    commands = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+    assert "".join(f"$ {command}\n{output}" for command, output in commands) == block
+    path = os.pathsep.join([str(Path(COMMAND).resolve().parent), str(ROOT / ".venv" / "bin"), os.environ["PATH"]])
+    for command, expected in commands:
+        done = subprocess.run(
+            command, shell=True, cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=60
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, expected, ""), command
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document):
+    for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text()):
+        if target.startswith("http"):
+            continue
+        name, _, anchor = target.partition("#")
+        file = (document.parent / name).resolve() if name else document
+        assert file.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", file.read_text(), re.MULTILINE)
+            assert anchor in [re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings], target
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_named_files_exist(document):
+    """`src/core/fft.cpp` and the like; `rtf/kernel.h` is a public header. Names with < or * are patterns."""
+    for name in re.findall(r"`((?:src|include|cli|tests|bench|docs|examples|scripts|rtf)/[\w./-]+)`", document.read_text()):
+        assert (ROOT / name).exists() or (ROOT / "include" / name).exists(), name
+
+
+def test_named_tests_exist():
+    """docs/math.md names tests as `Suite.Name`."""
+    defined = set()
+    for file in (ROOT / "tests").glob("*.cpp"):
+        defined |= {".".join(names) for names in re.findall(r"^TEST\((\w+),\s*(\w+)\)", file.read_text(), re.MULTILINE)}
+    named = re.findall(r"`([A-Z]\w+\.[A-Z]\w+)`", (ROOT / "docs" / "math.md").read_text())
+    assert named
+    assert set(named) <= defined
