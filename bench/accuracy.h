@@ -11,13 +11,12 @@ namespace rtf::bench {
 // 1e-5 up to condition 100, in proportion beyond.
 inline double float_bound(double kappa) { return 1e-5 * std::max(1.0, kappa / 1e2); }
 
+// Of a part of a result, relative to the largest value of the whole.
 template <class T>
-double relative_error(const std::vector<double>& exact, const std::vector<T>& result) {
+double relative_error(const std::vector<double>& exact, const std::vector<double>& part, const std::vector<T>& whole) {
   double difference = 0, largest = 0;
-  for (std::size_t i = 0; i < exact.size(); ++i) {
-    difference = std::max(difference, std::abs(exact[i] - static_cast<double>(result[i])));
-    largest = std::max(largest, std::abs(exact[i]));
-  }
+  for (std::size_t i = 0; i < exact.size(); ++i) difference = std::max(difference, std::abs(exact[i] - part[i]));
+  for (const T value : whole) largest = std::max(largest, std::abs(static_cast<double>(value)));
   return difference / largest;
 }
 

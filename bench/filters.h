@@ -68,7 +68,8 @@ Value make_filter(Family family, std::size_t channels, std::size_t groups, std::
 }
 
 // The filters of layer_bench, filter_bench and step_bench; write_filters hands the same to the peers.
-inline TrainedTransferFunction layer_filter(Family family, std::size_t length, std::size_t channels, std::size_t order) {
+inline TrainedTransferFunction layer_filter(Family family, std::size_t length, std::size_t channels,
+                                            std::size_t order) {
   auto trained = make_filter<TrainedTransferFunction>(family, channels, channels, order, 1);
   trained.length = length;
   return trained;
@@ -82,10 +83,14 @@ inline TransferFunction step_filter(std::size_t channels, std::size_t order) {
   return make_filter<TransferFunction>(Family::montel, channels, channels, order, 1);
 }
 
+// Repeats itself after a prime number of samples, which no row of a signal notices; drawing them all would take
+// seconds.
 inline std::vector<float> normal_samples(std::size_t count, std::uint64_t seed) {
+  constexpr std::size_t period = 1000003;
   const Random random(seed);
   std::vector<float> samples(count);
-  for (std::size_t i = 0; i < count; ++i) samples[i] = static_cast<float>(random.normal(i));
+  for (std::size_t i = 0; i < count; ++i)
+    samples[i] = i < period ? static_cast<float>(random.normal(i)) : samples[i - period];
   return samples;
 }
 

@@ -1,4 +1,5 @@
-// The trained layer as a training step runs it: Algorithm 1's kernel and the convolution, forward and backward, in float32.
+// The trained layer as a training step runs it: Algorithm 1's kernel and the convolution, forward and backward, in
+// float32.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-"""The helpers of demo.sh: signals in, comparisons and a picture out. Run in the folder of the demo's files."""
+"""What demo.sh does in Python: signals in, comparisons and a picture out, in the folder of the demo's files."""
 
 import json
 import sys

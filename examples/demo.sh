@@ -9,7 +9,7 @@ rtf_command="$(cd "$(dirname "$1")" && pwd)/$(basename "$1")"
 rtf() { "$rtf_command" "$@"; }
 python="$root/.venv/bin/python"
 [ -x "$python" ] || python=python3
-helper() { "$python" "$root/examples/demo.py" "$@"; }
+in_python() { "$python" "$root/examples/demo.py" "$@"; }
 export PYTHONDONTWRITEBYTECODE=1
 
 bold= dim= plain=
@@ -23,7 +23,7 @@ run() {
   "$@"
 }
 # same WHAT A B [TOLERANCE]: fails unless the two files hold the same numbers.
-same() { helper compare "$@" || { echo "demo: FAILED" >&2; exit 1; }; }
+same() { in_python compare "$@" || { echo "demo: FAILED" >&2; exit 1; }; }
 
 rm -rf "$root/build/demo"
 mkdir -p "$root/build/demo"
@@ -60,22 +60,22 @@ run rtf wrap plain.json --length 128 -o again.json
 same "wrap after correct" trained.json again.json
 
 chapter "4. A signal in one go, in chunks, and in two parts"
-text "The output does not depend on how the signal is cut: the state, $(helper state plain.json), is all of the past."
-helper signal u.npy
+text "The output does not depend on how the signal is cut: the state, $(in_python state plain.json), is all of the past."
+in_python signal u.npy
 run rtf filter plain.json --input u.npy -o y.npy
 run rtf filter plain.json --input u.npy -o y_chunks.npy --chunk 37
 same "one go and chunks of 37" y.npy y_chunks.npy
-helper split u.npy 175 u_first.npy u_rest.npy
+in_python split u.npy 175 u_first.npy u_rest.npy
 run rtf filter plain.json --input u_first.npy -o y_first.npy --final-state state.npy
 run rtf filter plain.json --input u_rest.npy -o y_rest.npy --initial-state state.npy
-helper join y_first.npy y_rest.npy y_joined.npy
+in_python join y_first.npy y_rest.npy y_joined.npy
 same "one go and two parts with the state handed over" y.npy y_joined.npy
 for method in fft recurrence block; do
   rtf filter plain.json --input u.npy -o "y_$method.npy" --method "$method" --quiet
   same "method auto and method $method" y.npy "y_$method.npy"
 done
-helper convolve u.npy by_fft.npy 128 y_direct.npy
-helper split y.npy 128 y_128.npy y_after.npy
+in_python convolve u.npy by_fft.npy 128 y_direct.npy
+in_python split y.npy 128 y_128.npy y_after.npy
 same "the filter and NumPy's convolution with the kernel" y_128.npy y_direct.npy
 
 chapter "5. What cannot be run is refused"
@@ -90,5 +90,5 @@ text "exit code $status"
 
 chapter "6. A picture of it"
 rtf poles trained.json --json >poles.json
-helper picture demo.png
+in_python picture demo.png
 text "Everything is in build/demo; the picture is build/demo/demo.png." "" "${bold}demo: every comparison holds${plain}"

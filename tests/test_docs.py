@@ -53,6 +53,13 @@ def test_named_files_exist(document):
         assert (ROOT / name).exists() or (ROOT / "include" / name).exists(), name
 
 
+def test_layout_has_every_source():
+    layout = (ROOT / "docs" / "layout.md").read_text()
+    sources = [file for folder in ("src/core", "src/cpu", "cli") for file in (ROOT / folder).glob("*.[ch]*")]
+    assert sources
+    assert [file.name for file in sources if f"`{file.stem}." not in layout] == []
+
+
 def test_named_tests_exist():
     """docs/math.md names tests as `Suite.Name`."""
     defined = set()

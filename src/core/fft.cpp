@@ -33,6 +33,7 @@ std::shared_ptr<const Fft<T>> get_fft(FftKind kind, FftLanes lanes, std::size_t 
   // The transforms used last stay alive after their plans: a program that makes a plan a call does not pay each time.
   static std::map<Key, std::shared_ptr<const Fft<T>>> recent;
   constexpr std::size_t most_recent = 64;
+  if (lanes == FftLanes::half && set != InstructionSet::v4) lanes = FftLanes::all;
 #if defined(__x86_64__)
   if (set == InstructionSet::portable) lanes = FftLanes::one;  // Highway's portable vectors have one lane there
 #endif

@@ -48,7 +48,7 @@ struct FftRow {
 };
 
 enum class FftKind { complex, real };
-enum class FftLanes { one, all };
+enum class FftLanes { one, half, all };  // of a vector; half exists on v4 and is all elsewhere
 
 // Cached, and safe to call from any thread.
 template <class T>

@@ -36,18 +36,21 @@ class DuccFft final : public Fft<T> {
   std::shared_ptr<Pass> pass_;
 };
 
+template <class T, class Vector>
+std::unique_ptr<Fft<T>> make_lanes(FftKind kind, std::size_t length) {
+  constexpr std::size_t lanes = sizeof(Vector) / sizeof(T);
+  if (kind == FftKind::complex)
+    return std::make_unique<DuccFft<T, ducc::detail_fft::cfftpass<T>, ducc::Cmplx<Vector>>>(length, lanes);
+  return std::make_unique<DuccFft<T, ducc::detail_fft::rfftpass<T>, Vector>>(length, lanes);
+}
+
 template <class T>
 std::unique_ptr<Fft<T>> make(FftKind kind, FftLanes lanes, std::size_t length) {
-  using Vector = ducc::native_simd<T>;
-  using ComplexPass = ducc::detail_fft::cfftpass<T>;
-  using RealPass = ducc::detail_fft::rfftpass<T>;
-  if (lanes == FftLanes::one) {
-    if (kind == FftKind::complex) return std::make_unique<DuccFft<T, ComplexPass, ducc::Cmplx<T>>>(length, 1);
-    return std::make_unique<DuccFft<T, RealPass, T>>(length, 1);
-  }
-  if (kind == FftKind::complex)
-    return std::make_unique<DuccFft<T, ComplexPass, ducc::Cmplx<Vector>>>(length, Vector::size());
-  return std::make_unique<DuccFft<T, RealPass, Vector>>(length, Vector::size());
+  constexpr int full = ducc::native_simd<T>::size();
+  if (lanes == FftLanes::one) return make_lanes<T, T>(kind, length);
+  if constexpr (full * sizeof(T) == 64)
+    if (lanes == FftLanes::half) return make_lanes<T, typename ducc::simd_select<T, full / 2>::type>(kind, length);
+  return make_lanes<T, ducc::native_simd<T>>(kind, length);
 }
 
 }  // namespace

@@ -3,8 +3,6 @@
 #include "rtf/convolution.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numbers>
 #include <vector>
 
 #include "core/arguments.h"
@@ -20,71 +18,98 @@ constexpr std::size_t batch_tile = 8;
 
 std::size_t ceil_div(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 
+// Lengths that can be split are, so that their transforms stay in the cache.
+std::size_t transform_size(std::size_t length) {
+  constexpr std::size_t split = cpu::convolution_split;
+  return length < 64 * split ? good_size(std::max<std::size_t>(length, 1)) : split * good_size(ceil_div(length, split));
+}
+
+// A row group of whole vectors should leave half of a second-level cache of 1 MB to the rest.
+FftLanes lanes_for(std::size_t size, InstructionSet set) {
+  constexpr std::size_t vector_bytes = 64;
+  return set == InstructionSet::v4 && 2 * size * vector_bytes > 512 * 1024 ? FftLanes::half : FftLanes::all;
+}
+
 }  // namespace
 
 template <class T>
 struct ConvolutionPlan<T>::Impl {
+  const cpu::RightAngle<T> grid;
   const cpu::ConvolutionLanes<T>& simd;
-  std::shared_ptr<const Fft<T>> fft;
-  std::vector<T> weights;
-  std::size_t kernels;       // 1, or 2 when bidirectional
-  std::size_t used;          // kernel samples that can reach an output
-  std::size_t tiles;         // of channels
-  std::size_t batch_tiles;   // of sequences
+  const std::shared_ptr<const Fft<T>> fft;  // of one part of the grid
+  const std::size_t channels, kernel_length;
+  const std::size_t kernels;      // 1, or 2 when bidirectional
+  const std::size_t used;         // kernel samples that can reach an output
+  const std::size_t longest_lag;  // of the backward kernel: one less than the length
+  const std::size_t tiles;        // of channels
+  const std::size_t together;     // tiles that one task takes in turn: those of one cache line, which threads should not share
+  const std::size_t batch_tiles;  // of sequences
+  const std::size_t elements;     // of T in the spectrum of a tile
 
-  Impl(std::size_t batch, std::size_t length, std::size_t channels, std::size_t kernel_length, Direction direction,
+  Impl(std::size_t batch, std::size_t length, std::size_t channels_, std::size_t kernel_length_, Direction direction,
        InstructionSet set)
-      : simd(cpu::convolution_lanes<T>(set)),
-        fft(get_fft<T>(FftKind::complex, FftLanes::all, good_size(std::max<std::size_t>(length, 1)),
-                            set)),
+      : grid(transform_size(length)),
+        simd(cpu::convolution_lanes<T>(set, lanes_for(grid.size, set))),
+        fft(get_fft<T>(FftKind::complex, lanes_for(grid.size, set), grid.part, set)),
+        channels(channels_),
+        kernel_length(kernel_length_),
         kernels(direction == Direction::bidirectional ? 2 : 1),
         used(std::min(length, kernel_length)),
+        longest_lag(length > 0 ? length - 1 : 0),
         tiles(ceil_div(channels, fft->lanes)),
-        batch_tiles(ceil_div(batch, batch_tile)) {
-    const std::size_t m = fft->length;
-    weights.resize(2 * m);
-    for (std::size_t t = 0; t < m; ++t) {
-      const double angle = std::numbers::pi * static_cast<double>(t) / (2.0 * static_cast<double>(m));
-      weights[2 * t] = static_cast<T>(std::cos(angle));
-      weights[2 * t + 1] = static_cast<T>(std::sin(angle));
+        together(std::max<std::size_t>(1, 64 / (fft->lanes * sizeof(T)))),
+        batch_tiles(ceil_div(batch, batch_tile)),
+        elements(2 * grid.size * fft->lanes) {}
+
+  // What a worker transforms one row group in: its spectrum, and room for one part's transform.
+  struct Row {
+    T *z, *other, *buffer;
+  };
+  std::size_t row_space() const {
+    return array_bytes<T>(elements + fft->elements + fft->buffer) / sizeof(T);
+  }
+  Row row(T* space, std::size_t index) const {
+    T* z = space + index * row_space();
+    return {z, z + elements, z + elements + fft->elements};
+  }
+
+  // Every part forward, through `change`, which gets its place in the spectrum and its transform, and back into z.
+  template <class Change>
+  void through_spectrum(const Row& at, Change&& change) const {
+    for (std::size_t part = 0; part < grid.split; ++part) {
+      T* data = at.z + part * fft->elements;
+      T* spectrum = fft->forward(data, at.other, at.buffer);
+      change(part * fft->elements, spectrum);
+      const T* result = fft->backward(spectrum, spectrum == data ? at.other : data, at.buffer);
+      if (result != data) std::copy_n(result, fft->elements, data);
     }
   }
 
   template <class S>
-  cpu::LaneRows<S> rows(const Signal<S>& one, std::size_t tile, std::size_t channels) const {
+  cpu::LaneRows<S> rows(const Signal<S>& one, std::size_t tile) const {
     const std::size_t first = tile * fft->lanes;
     return {one.at(0, 0, first), one.length_stride, one.channel_stride, std::min(fft->lanes, channels - first)};
   }
 
   template <class S>
-  cpu::LaneRows<S> kernel_rows(S* kernel, std::size_t tile, std::size_t channels, std::size_t kernel_length) const {
+  cpu::KernelRows<S> kernel_rows(S* kernel, std::size_t tile) const {
     const std::size_t first = tile * fft->lanes;
-    return {kernel + first * kernel_length, 1, static_cast<std::ptrdiff_t>(kernel_length),
-            std::min(fft->lanes, channels - first)};
+    const cpu::LaneRows<S> forward{kernel + first * kernel_length, 1, static_cast<std::ptrdiff_t>(kernel_length),
+                                   std::min(fft->lanes, channels - first)};
+    cpu::LaneRows<S> backward = forward;
+    backward.data = kernels == 2 ? forward.data + channels * kernel_length : nullptr;
+    return {forward, backward, used, std::min(longest_lag, kernel_length)};
   }
 
   // The spectrum of every kernel, already divided by the transform's length.
-  void spectra(const ConvolutionPlan<T>& plan, const T* kernel, T* out, T* space, Executor& executor) const {
-    const std::size_t m = fft->length;
+  void spectra(const T* kernel, T* out, T* space, Executor& executor) const {
     parallel_for(executor, tiles, [&](std::size_t tile, std::size_t worker) {
-      FftRow<T> z(*fft, space + worker * row_space());
-      simd.load(kernel_rows(kernel, tile, plan.channels, plan.kernel_length), used, m, weights.data(), z.data);
-      if (kernels == 2) {
-        const T* backward = kernel + plan.channels * plan.kernel_length;
-        simd.load_backward(kernel_rows(backward, tile, plan.channels, plan.kernel_length), backward_count(plan), m,
-                           weights.data(), z.data);
-      }
-      z.forward();
-      simd.scale(z.data, T(1) / static_cast<T>(m), m, out + tile * fft->elements);
+      const Row at = row(space, worker);
+      simd.load_kernel(kernel_rows(kernel, tile), grid, at.z);
+      for (std::size_t part = 0; part < grid.split; ++part)
+        simd.scale(fft->forward(at.z + part * fft->elements, at.other, at.buffer), T(1) / static_cast<T>(grid.size),
+                   grid.part, out + tile * elements + part * fft->elements);
     });
-  }
-
-  // Elements that each worker transforms one row group in; a multiple of the alignment.
-  std::size_t row_space() const { return array_bytes<T>(FftRow<T>::elements(*fft)) / sizeof(T); }
-
-  // Lags 1 <= m < backward_count use k_b[m - 1].
-  std::size_t backward_count(const ConvolutionPlan<T>& plan) const {
-    return std::min(plan.length, plan.kernel_length + 1);
   }
 };
 
@@ -100,14 +125,13 @@ ConvolutionPlan<T>::ConvolutionPlan(std::size_t batch_, std::size_t length_, std
 
 template <class T>
 std::size_t ConvolutionPlan<T>::workspace_bytes(const Executor& executor) const {
-  return array_bytes<T>(impl->tiles * impl->fft->elements) +
-         array_bytes<T>(executor.workers() * impl->row_space()) + workspace_alignment;
+  return array_bytes<T>(impl->tiles * impl->elements) + array_bytes<T>(executor.workers() * impl->row_space()) +
+         workspace_alignment;
 }
 
 template <class T>
 std::size_t ConvolutionPlan<T>::vjp_workspace_bytes(const Executor& executor) const {
-  return array_bytes<T>(impl->tiles * impl->fft->elements) +
-         array_bytes<T>(impl->batch_tiles * impl->tiles * impl->fft->elements) +
+  return array_bytes<T>(impl->tiles * impl->elements) + array_bytes<T>(impl->batch_tiles * impl->tiles * impl->elements) +
          array_bytes<T>(2 * executor.workers() * impl->row_space()) + workspace_alignment;
 }
 
@@ -119,22 +143,24 @@ void convolve(const ConvolutionPlan<T>& plan, Signal<const std::type_identity_t<
   check_sequences("convolve", u, offsets, plan.batch, plan.length, plan.channels);
   check_signal("convolve", "y", y, u.batch, u.length, u.channels);
   check_count("convolve", "the kernel", kernel.size(), impl.kernels * plan.channels * plan.kernel_length);
-  const std::size_t m = impl.fft->length;
   Carver carver(workspace, plan.workspace_bytes(executor) - workspace_alignment, "convolve");
-  T* spectra = carver.take<T>(impl.tiles * impl.fft->elements);
+  T* spectra = carver.take<T>(impl.tiles * impl.elements);
   T* space = carver.take<T>(executor.workers() * impl.row_space());
 
-  impl.spectra(plan, kernel.data(), spectra, space, executor);
-  parallel_for(executor, plan.batch * impl.tiles, [&](std::size_t task, std::size_t worker) {
-    const std::size_t tile = task % impl.tiles, s = task / impl.tiles;
+  impl.spectra(kernel.data(), spectra, space, executor);
+  const std::size_t spans = ceil_div(impl.tiles, impl.together);
+  parallel_for(executor, plan.batch * spans, [&](std::size_t task, std::size_t worker) {
+    const std::size_t first = task % spans * impl.together, s = task / spans;
     const auto in = sequence(u, offsets, s);
     const auto out = sequence(y, offsets, s);
-    FftRow<T> z(*impl.fft, space + worker * impl.row_space());
-    impl.simd.load(impl.rows(in, tile, plan.channels), in.length, m, impl.weights.data(), z.data);
-    z.forward();
-    impl.simd.multiply(spectra + tile * impl.fft->elements, m, z.data);
-    z.backward();
-    impl.simd.store(z.data, in.length, impl.weights.data(), impl.rows(out, tile, plan.channels));
+    const auto at = impl.row(space, worker);
+    for (std::size_t tile = first; tile < std::min(first + impl.together, impl.tiles); ++tile) {
+      impl.simd.load(impl.rows(in, tile), in.length, impl.grid, at.z);
+      impl.through_spectrum(at, [&](std::size_t place, T* spectrum) {
+        impl.simd.multiply(spectra + tile * impl.elements + place, impl.grid.part, spectrum);
+      });
+      impl.simd.store(at.z, in.length, impl.grid, impl.rows(out, tile));
+    }
   });
 }
 
@@ -144,7 +170,7 @@ void convolve_vjp(const ConvolutionPlan<T>& plan, Signal<const std::type_identit
                   Signal<std::type_identity_t<T>> u_gradient, std::span<std::type_identity_t<T>> kernel_gradient,
                   Offsets offsets, std::span<std::byte> workspace, Executor& executor) {
   const auto& impl = *plan.impl;
-  const std::size_t m = impl.fft->length, elements = impl.fft->elements, tiles = impl.tiles;
+  const std::size_t elements = impl.elements, tiles = impl.tiles, part = impl.grid.part;
   check_sequences("convolve_vjp", u, offsets, plan.batch, plan.length, plan.channels);
   check_signal("convolve_vjp", "y_gradient", y_gradient, u.batch, u.length, u.channels);
   check_signal("convolve_vjp", "u_gradient", u_gradient, u.batch, u.length, u.channels);
@@ -155,41 +181,47 @@ void convolve_vjp(const ConvolutionPlan<T>& plan, Signal<const std::type_identit
   T* sums = carver.take<T>(impl.batch_tiles * tiles * elements);
   T* space = carver.take<T>(2 * executor.workers() * impl.row_space());
 
-  impl.spectra(plan, kernel.data(), spectra, space, executor);
-  parallel_for(executor, impl.batch_tiles * tiles, [&](std::size_t task, std::size_t worker) {
-    const std::size_t tile = task % tiles, first = task / tiles * batch_tile;
-    T* sum = sums + task * elements;
-    std::fill_n(sum, elements, T(0));
-    FftRow<T> x(*impl.fft, space + 2 * worker * impl.row_space());
-    FftRow<T> g(*impl.fft, space + (2 * worker + 1) * impl.row_space());
+  impl.spectra(kernel.data(), spectra, space, executor);
+  // A task takes as many tiles as leave two tasks to each worker: neighbouring tiles share the pages of a sequence.
+  const std::size_t span = std::clamp(impl.batch_tiles * tiles / (2 * executor.workers()), std::min(impl.together, tiles),
+                                      std::max<std::size_t>(tiles, 1));
+  const std::size_t spans = ceil_div(tiles, span);
+  parallel_for(executor, impl.batch_tiles * spans, [&](std::size_t task, std::size_t worker) {
+    const std::size_t first_tile = task % spans * span, last_tile = std::min(first_tile + span, tiles);
+    const std::size_t batch_index = task / spans, first = batch_index * batch_tile;
+    std::fill_n(sums + (batch_index * tiles + first_tile) * elements, (last_tile - first_tile) * elements, T(0));
+    const auto x = impl.row(space, 2 * worker), g = impl.row(space, 2 * worker + 1);
     for (std::size_t s = first; s < std::min(first + batch_tile, plan.batch); ++s) {
       const auto in = sequence(u, offsets, s);
       const auto dy = sequence(y_gradient, offsets, s);
       const auto du = sequence(u_gradient, offsets, s);
-      impl.simd.load(impl.rows(in, tile, plan.channels), in.length, m, impl.weights.data(), x.data);
-      impl.simd.load(impl.rows(dy, tile, plan.channels), in.length, m, impl.weights.data(), g.data);
-      x.forward();
-      g.forward();
-      impl.simd.correlate(x.data, spectra + tile * elements, m, g.data, sum);
-      g.backward();
-      impl.simd.store(g.data, in.length, impl.weights.data(), impl.rows(du, tile, plan.channels));
+      for (std::size_t tile = first_tile; tile < last_tile; ++tile) {
+        impl.simd.load(impl.rows(in, tile), in.length, impl.grid, x.z);
+        impl.simd.load(impl.rows(dy, tile), in.length, impl.grid, g.z);
+        T* sum = sums + (batch_index * tiles + tile) * elements;
+        impl.through_spectrum(g, [&](std::size_t place, T* spectrum) {
+          const T* input = impl.fft->forward(x.z + place, x.other, x.buffer);
+          impl.simd.correlate(input, spectra + tile * elements + place, part, spectrum, sum + place);
+        });
+        impl.simd.store(g.z, in.length, impl.grid, impl.rows(du, tile));
+      }
     }
   });
 
   // Samples of the kernel that no output sees have gradient zero.
   std::fill(kernel_gradient.begin(), kernel_gradient.end(), T(0));
   parallel_for(executor, tiles, [&](std::size_t tile, std::size_t worker) {
-    FftRow<T> z(*impl.fft, space + worker * impl.row_space());
-    std::fill_n(z.data, elements, T(0));
-    for (std::size_t b = 0; b < impl.batch_tiles; ++b) impl.simd.add(sums + (b * tiles + tile) * elements, m, z.data);
-    impl.simd.scale(z.data, T(1) / static_cast<T>(m), m, z.data);
-    z.backward();
-    impl.simd.store(z.data, impl.used, impl.weights.data(),
-                    impl.kernel_rows(kernel_gradient.data(), tile, plan.channels, plan.kernel_length));
-    if (impl.kernels == 2)
-      impl.simd.store_backward(z.data, impl.backward_count(plan), m, impl.weights.data(),
-                               impl.kernel_rows(kernel_gradient.data() + plan.channels * plan.kernel_length, tile,
-                                                plan.channels, plan.kernel_length));
+    const auto at = impl.row(space, worker);
+    std::fill_n(at.z, elements, T(0));
+    for (std::size_t b = 0; b < impl.batch_tiles; ++b)
+      impl.simd.add(sums + (b * tiles + tile) * elements, impl.grid.size, at.z);
+    impl.simd.scale(at.z, T(1) / static_cast<T>(impl.grid.size), impl.grid.size, at.z);
+    for (std::size_t place = 0; place < elements; place += impl.fft->elements) {
+      T* data = at.z + place;
+      const T* result = impl.fft->backward(data, at.other, at.buffer);
+      if (result != data) std::copy_n(result, impl.fft->elements, data);
+    }
+    impl.simd.store_kernel(at.z, impl.grid, impl.kernel_rows(kernel_gradient.data(), tile));
   });
 }
 
