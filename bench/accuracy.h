@@ -12,11 +12,11 @@ namespace rtf::bench {
 inline double float_bound(double kappa) { return 1e-5 * std::max(1.0, kappa / 1e2); }
 
 // Of a part of a result, relative to the largest value of the whole.
-template <class T>
-double relative_error(const std::vector<double>& exact, const std::vector<double>& part, const std::vector<T>& whole) {
+template <class Whole>
+double relative_error(const std::vector<double>& exact, const std::vector<double>& part, const Whole& whole) {
   double difference = 0, largest = 0;
   for (std::size_t i = 0; i < exact.size(); ++i) difference = std::max(difference, std::abs(exact[i] - part[i]));
-  for (const T value : whole) largest = std::max(largest, std::abs(static_cast<double>(value)));
+  for (const auto value : whole) largest = std::max(largest, std::abs(static_cast<double>(value)));
   return difference / largest;
 }
 

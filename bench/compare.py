@@ -220,12 +220,14 @@ def measure(rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", type=Path, required=True, metavar="DIR", help="build folder, for example build/release")
+    parser.add_argument("--build", type=Path, required=True, metavar="DIR", help="build folder, as build/release")
     parser.add_argument("--quick", action="store_true", help="one short round")
     parser.add_argument("--out", type=Path, default=Path(".bench"), metavar="FOLDER", help="results (default .bench)")
     options = parser.parse_args()
+    if not (options.build / "bench" / "write_filters").exists():
+        parser.error(f"{options.build} has no benchmark programs; run make build")
 
-    load = os.getloadavg()[0]
+    other_work = report.OtherWork()
     torch.manual_seed(3)
     torch.set_num_threads(CORES)
     filters = options.out / "filters"
@@ -236,7 +238,7 @@ def main():
     measure(rows)
 
     results = [row.result() for row in rows]
-    machine = report.machine(CORES, load, bench.run(options.build / "rtf", "--version").strip())
+    machine = report.machine(CORES, other_work.cores(), bench.run(options.build / "rtf", "--version").strip())
     report.save(options.out, machine, results)
     print(report.table(machine, results))
     return 0 if all(result["passed"] for result in results) else 1

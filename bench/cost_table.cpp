@@ -90,8 +90,8 @@ double transform_element(InstructionSet set, std::size_t length) {
 template <class T>
 double convolution_time(std::size_t length, std::size_t channels) {
   const ConvolutionPlan<T> plan(batch, length, channels, length);
-  std::vector<T> u(batch * length * channels, T(1)), y(u.size()),
-      kernel(channels * length, T(1) / static_cast<T>(length));
+  AlignedVector<T> u(batch * length * channels, T(1)), y(u.size());
+  const KernelSpectrum<T> kernel(plan, std::vector<T>(channels * length, T(1) / static_cast<T>(length)));
   std::vector<std::byte> workspace(plan.workspace_bytes(one_thread()));
   return nanoseconds([&] {
     convolve(plan, channels_last(u.data(), batch, length, channels), kernel,
@@ -99,10 +99,10 @@ double convolution_time(std::size_t length, std::size_t channels) {
   });
 }
 
-// The same for one element of `lanes` rows, the kernel's spectrum counted as half a sequence.
+// The same for one element of `lanes` rows.
 template <class T>
 double convolution_element(InstructionSet set, std::size_t length) {
-  const double elements = (batch + 0.5) * static_cast<double>(tiles * length);
+  const double elements = static_cast<double>(batch * tiles * length);
   return convolution_time<T>(length, tiles * lanes<T>(set)) / elements;
 }
 
@@ -110,8 +110,8 @@ double filter_time(std::size_t sequences, std::size_t length, std::size_t channe
                    FilterOptions options) {
   const auto tf = bench::make_filter<TransferFunction>(bench::Family::montel, channels, channels, order, 1);
   const FilterPlan<float> plan(tf, sequences, length, options);
-  std::vector<float> u = bench::normal_samples(sequences * length * channels, 3), y(u.size());
-  const std::vector<float> state(options.initial_state ? sequences * channels * order : 0);
+  bench::Samples u = bench::normal_samples(sequences * length * channels, 3), y(u.size());
+  const bench::Samples state(options.initial_state ? sequences * channels * order : 0);
   std::vector<std::byte> workspace(plan.workspace_bytes(one_thread()));
   return nanoseconds([&] {
     filter(plan, channels_last(u.data(), sequences, length, channels),

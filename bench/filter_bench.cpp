@@ -65,12 +65,12 @@ class Case {
 
   Sizes sizes;
   rtf::FilterPlan<float> plan;
-  std::vector<float> u, y;
+  Samples u, y;
   std::vector<std::byte> workspace;
   Accuracy accuracy;
 
  private:
-  std::vector<double> row(const std::vector<float>& signal, std::size_t channel) const {
+  std::vector<double> row(const Samples& signal, std::size_t channel) const {
     std::vector<double> values(sizes.length);
     for (std::size_t t = 0; t < sizes.length; ++t) values[t] = signal[t * sizes.channels + channel];
     return values;

@@ -8,12 +8,16 @@
 #include <string>
 #include <vector>
 
+#include "core/workspace.h"
 #include "rtf/error.h"
 #include "rtf/random.h"
 #include "rtf/stability.h"
 #include "rtf/transfer_function.h"
 
 namespace rtf::bench {
+
+// Aligned to a cache line, as tensor libraries allocate.
+using Samples = AlignedVector<float>;
 
 enum class Family {
   montel,  // sum |a| = 0.9
@@ -85,10 +89,10 @@ inline TransferFunction step_filter(std::size_t channels, std::size_t order) {
 
 // Repeats itself after a prime number of samples, which no row of a signal notices; drawing them all would take
 // seconds.
-inline std::vector<float> normal_samples(std::size_t count, std::uint64_t seed) {
+inline Samples normal_samples(std::size_t count, std::uint64_t seed) {
   constexpr std::size_t period = 1000003;
   const Random random(seed);
-  std::vector<float> samples(count);
+  Samples samples(count);
   for (std::size_t i = 0; i < count; ++i)
     samples[i] = i < period ? static_cast<float>(random.normal(i)) : samples[i - period];
   return samples;

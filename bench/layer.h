@@ -51,7 +51,7 @@ class Layer {
     workspace.resize(bytes);
   }
 
-  void run(const std::vector<float>& u, const std::vector<float>& y_gradient) {
+  void run(const Samples& u, const Samples& y_gradient) {
     forward(u);
     if (pass == Pass::forward_backward) backward(u, y_gradient);
   }
@@ -61,7 +61,7 @@ class Layer {
   TrainedTransferFunction trained;
   WrappedKernelPlan kernel_plan;
   ConvolutionPlan<float> plan;
-  std::vector<float> kernel, y, u_gradient, kernel_gradient;
+  Samples kernel, y, u_gradient, kernel_gradient;
   std::vector<double> a_gradient, b_gradient, h0_gradient;
   std::vector<std::byte> workspace;
 
@@ -71,12 +71,12 @@ class Layer {
     return channels_last(values.data(), batch, length, channels);
   }
 
-  void forward(const std::vector<float>& u) {
+  void forward(const Samples& u) {
     wrapped_kernel<float>(kernel_plan, trained, kernel, workspace, default_executor());
     convolve(plan, signal(u), kernel, signal(y), {}, workspace, default_executor());
   }
 
-  void backward(const std::vector<float>& u, const std::vector<float>& y_gradient) {
+  void backward(const Samples& u, const Samples& y_gradient) {
     convolve_vjp(plan, signal(u), kernel, signal(y_gradient), signal(u_gradient), kernel_gradient, {}, workspace,
                  default_executor());
     wrapped_kernel_vjp<float>(kernel_plan, trained, kernel_gradient, a_gradient, b_gradient, h0_gradient, workspace,

@@ -38,7 +38,7 @@ Row part(const std::vector<double>& values, std::size_t index, std::size_t count
   return {first, first + static_cast<std::ptrdiff_t>(count)};
 }
 
-Row samples(const std::vector<float>& signal, const Layer& layer, std::size_t sequence, std::size_t channel) {
+Row samples(const Samples& signal, const Layer& layer, std::size_t sequence, std::size_t channel) {
   Row row(layer.length);
   for (std::size_t t = 0; t < layer.length; ++t)
     row[t] = signal[(sequence * layer.length + t) * layer.channels + channel];
@@ -68,7 +68,7 @@ class Case {
 
   Sizes sizes;
   Layer layer;
-  std::vector<float> u, dy;
+  Samples u, dy;
   Accuracy accuracy;
 
  private:
@@ -77,10 +77,10 @@ class Case {
     const auto one = one_channel(layer.trained, channel);
     const double bound = float_bound(rtf::condition(one.a, layer.length));
     const Row k = rtf::wrapped_kernel(one);
-    const auto row = [&](const std::vector<float>& signal, std::size_t s) {
+    const auto row = [&](const Samples& signal, std::size_t s) {
       return samples(signal, layer, s, channel);
     };
-    const auto check_signal = [&](const Row& exact, const std::vector<float>& result) {
+    const auto check_signal = [&](const Row& exact, const Samples& result) {
       accuracy.add(relative_error(exact, row(result, last), result), bound);
     };
     check_signal(convolve_directly(k, row(u, last)), layer.y);

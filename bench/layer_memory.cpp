@@ -32,14 +32,14 @@ void reset_peak() {
 // Brings in the code and starts the threads, which are not the layer's memory.
 void warm_up(Pass pass) {
   Layer layer(layer_filter(Family::montel, 8, 2, 2), 1, pass);
-  layer.run(std::vector<float>(16), std::vector<float>(16));
+  layer.run(Samples(16), Samples(16));
 }
 
 std::size_t peak_increase(Pass pass, Family family, std::size_t batch, std::size_t length, std::size_t channels,
                           std::size_t order) {
   auto filter = layer_filter(family, length, channels, order);
-  const std::vector<float> u = normal_samples(batch * length * channels, 3);
-  const std::vector<float> dy = pass == Pass::forward ? std::vector<float>() : u;
+  const Samples u = normal_samples(batch * length * channels, 3);
+  const Samples dy = pass == Pass::forward ? Samples() : u;
   warm_up(pass);
   malloc_trim(0);
   reset_peak();

@@ -2,9 +2,12 @@
 
 import datetime
 import json
+import os
 import platform
 import re
+import resource
 import sys
+import time
 from pathlib import Path
 
 import matplotlib
@@ -22,6 +25,9 @@ COLOURS = {
     "step / PyTorch": "#7d6aa5",
 }
 MISSED = "#c0392b"
+HEAD = ("ours / peer", "case", "unit", "ours", "peer", "ratio", "required", "")
+HEAD += ("error", "bound", "peer error", "method")
+LEFT = ("ours / peer", "case", "unit", "", "method")
 
 
 def progress(text):
@@ -37,12 +43,30 @@ def cpu_model():
     return found[1] if found else platform.processor()
 
 
-def machine(cores, load, rtf_version):
+class OtherWork:
+    """How many cores the rest of the machine keeps busy: /proc/stat less what this process and its children use."""
+
+    def __init__(self):
+        self.start = time.perf_counter()
+        self.before = self.others()
+
+    @staticmethod
+    def others():
+        user, nice, system, _, _, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split()[1:9])
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        all_busy = (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+        return all_busy - sum(one.ru_utime + one.ru_stime for one in used)
+
+    def cores(self):
+        return max(0.0, (self.others() - self.before) / (time.perf_counter() - self.start))
+
+
+def machine(cores, other_cores, rtf_version):
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "cpu": cpu_model(),
         "cores": cores,
-        "load_before": load,
+        "cores_busy_with_other_work": round(other_cores, 3),
         "system": platform.platform(),
         "versions": {
             "rtf": rtf_version.removeprefix("rtf "),
@@ -67,20 +91,23 @@ def cells(result):
 
 
 def table(about, results):
-    head = ["ours / peer", "case", "unit", "ours", "peer", "ratio", "required", "", "error", "bound", "peer error", "method"]
-    lines = [head] + [cells(result) for result in results]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    left = {0, 1, 2, 7, 11}
-    text = [
-        "  ".join(cell.ljust(width) if i in left else cell.rjust(width) for i, (cell, width) in enumerate(zip(line, widths)))
+    lines = [list(HEAD)] + [cells(result) for result in results]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD))]
+    aligned = [
+        [cell.ljust(width) if name in LEFT else cell.rjust(width) for name, cell, width in zip(HEAD, line, widths)]
         for line in lines
     ]
+    text = ["  ".join(line) for line in aligned]
     text.insert(1, "  ".join("-" * width for width in widths))
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     required = [result for result in results if result["required"] is not None]
     passed = sum(result["passed"] for result in required)
-    heading = f"{about['cpu']}, {about['cores']} cores, load {about['load_before']:.2f} before the run; {versions}"
-    return "\n".join([heading, "", *(line.rstrip() for line in text), "", f"{passed} of {len(required)} required rows pass"])
+    heading = [f"{about['cpu']}, {about['cores']} cores; {versions}"]
+    if about["cores_busy_with_other_work"] > 0.1:
+        busy = about["cores_busy_with_other_work"]
+        heading.append(f"Other programs kept {busy:.2f} cores busy meanwhile: the ratios say little.")
+    summary = f"{passed} of {len(required)} required rows pass"
+    return "\n".join([*heading, "", *(line.rstrip() for line in text), "", summary])
 
 
 def plot(path, about, results):

@@ -9,8 +9,8 @@ namespace {
 void step(benchmark::State& state) {
   const auto channels = static_cast<std::size_t>(state.range(0)), order = static_cast<std::size_t>(state.range(1));
   const rtf::TransferFunction tf = rtf::bench::step_filter(channels, order);
-  const std::vector<float> u = rtf::bench::normal_samples(channels, 3);
-  std::vector<float> x(channels * order), y(channels);
+  const rtf::bench::Samples u = rtf::bench::normal_samples(channels, 3);
+  rtf::bench::Samples x(channels * order), y(channels);
   for (auto _ : state) {
     rtf::step<float>(tf, u, x, y);
     benchmark::ClobberMemory();

@@ -90,7 +90,7 @@ def picture(path):
     axes.plot(joined, color=ink, lw=0.9, ls="--", label="output in two parts")
     axes.axvline(first, color=blue, lw=1, ls=":")
     low, high = axes.get_ylim()
-    axes.text(first + 8, low + 0.04 * (high - low), "here the state was handed over", color=blue)
+    axes.text(first + 16, low + 0.04 * (high - low), "here the state was handed over", color=blue)
     axes.legend(frameon=False, loc="upper right", ncols=3)
     axes.set(xlim=(0, len(u)), ylim=(low, high + 0.12 * (high - low)), xlabel="sample", title="rtf filter: a signal with its state")
     figure.savefig(path, dpi=110)

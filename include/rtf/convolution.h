@@ -40,6 +40,20 @@ void convolve(const ConvolutionPlan<T>& plan, Signal<const std::type_identity_t<
               std::span<const std::type_identity_t<T>> kernel, Signal<std::type_identity_t<T>> y, Offsets offsets,
               std::span<std::byte> workspace, Executor& executor);
 
+// A kernel that many signals will meet, transformed once for a plan.
+template <class T>
+class KernelSpectrum {
+ public:
+  KernelSpectrum(const ConvolutionPlan<T>& plan, std::span<const std::type_identity_t<T>> kernel);
+
+  struct Impl;
+  std::shared_ptr<const Impl> impl;
+};
+
+template <class T>
+void convolve(const ConvolutionPlan<T>& plan, Signal<const std::type_identity_t<T>> u, const KernelSpectrum<T>& kernel,
+              Signal<std::type_identity_t<T>> y, Offsets offsets, std::span<std::byte> workspace, Executor& executor);
+
 // Gradients to u and to the kernel, overwritten; nothing but the inputs is needed from the forward pass.
 template <class T>
 void convolve_vjp(const ConvolutionPlan<T>& plan, Signal<const std::type_identity_t<T>> u,

@@ -42,7 +42,7 @@ std::size_t block_length(const Sizes& s) {
   return std::min(wanted, std::max<std::size_t>(s.length, 1));
 }
 
-// Nanoseconds of one convolution of `batch` sequences, the kernel's spectrum included.
+// Nanoseconds of one convolution of `batch` sequences with a spectrum at hand.
 double convolution_cost(const cpu::CostTable& table, std::size_t batch, std::size_t length, std::size_t channels,
                         std::size_t lanes, std::size_t element_bytes) {
   const auto m = static_cast<double>(good_size(std::max<std::size_t>(length, 1)));
@@ -50,7 +50,7 @@ double convolution_cost(const cpu::CostTable& table, std::size_t batch, std::siz
   const double bytes = 2 * m * static_cast<double>(lanes * element_bytes);
   const double transform = bytes > 1e6 ? table.transform_far : table.transform;
   const double row = m * (transform * std::log2(std::max(m, 2.0)) * 2 + table.element);
-  return tiles * row * (static_cast<double>(batch) + 0.5);
+  return tiles * row * static_cast<double>(batch);
 }
 
 double state_convolution_cost(const cpu::CostTable& table, const Sizes& s, std::size_t length, bool prefix,
@@ -103,7 +103,7 @@ struct FilterPlan<T>::Impl {
   std::size_t groups;
   std::optional<cpu::Recurrence> recurrence;
   std::optional<ConvolutionPlan<T>> convolution;  // fft without states
-  std::vector<T> kernel;
+  std::optional<KernelSpectrum<T>> kernel;
   std::optional<cpu::StateConvolution> state_convolution;  // fft with states, and block
   std::size_t chunk = 0;                                   // of the latter
 };
@@ -143,8 +143,8 @@ FilterPlan<T>::FilterPlan(const TransferFunction& tf, std::size_t batch_, std::s
     case FilterMethod::fft:
       if (!options.initial_state && !options.final_state) {
         const std::vector<double> exact = exact_kernel(tf, std::max<std::size_t>(length, 1));
-        made->kernel.assign(exact.begin(), exact.end());
         made->convolution.emplace(batch, length, channels, std::max<std::size_t>(length, 1));
+        made->kernel.emplace(*made->convolution, std::vector<T>(exact.begin(), exact.end()));
       } else {
         made->chunk = std::max<std::size_t>(length, 1);
         made->state_convolution.emplace(tf, batch, made->chunk, options.initial_state, options.final_state);
@@ -201,7 +201,7 @@ void filter(const FilterPlan<T>& plan, Signal<const std::type_identity_t<T>> u, 
     return;
   }
   if (impl.convolution) {
-    convolve<T>(*impl.convolution, u, impl.kernel, y, offsets, workspace, executor);
+    convolve(*impl.convolution, u, *impl.kernel, y, offsets, workspace, executor);
     return;
   }
   Carver carver(workspace, plan.workspace_bytes(executor) - workspace_alignment, "filter");

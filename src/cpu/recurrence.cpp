@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/arguments.h"
-#include "core/polynomial.h"
 
 namespace rtf::cpu {
 namespace {
@@ -42,17 +41,20 @@ Recurrence::Recurrence(const TransferFunction& tf, InstructionSet set)
       b_[(tile * padded_ + k) * lanes + lane] = tf.b[channel * n + k];
     }
   }
-  response_.assign(tf.groups * 2 * lanes, 0.0);
-  for (std::size_t group = 0; group < tf.groups; ++group) {
-    const auto g = inverse_series_recurrence(std::span(tf.a).subspan(group * n, n), lanes);
-    std::copy(g.begin(), g.end(), response_.begin() + static_cast<std::ptrdiff_t>((2 * group + 1) * lanes));
+  // A last tile that would leave most lanes idle is faster channel by channel, with time across the lanes.
+  const std::size_t rest = tf.channels % lanes;
+  first_alone_ = 2 * rest >= lanes && rest > 1 ? tf.channels : tf.channels - rest;
+  for (std::size_t channel = first_alone_; channel < tf.channels; ++channel) {
+    const auto tables = block_tables(std::span(tf.a).subspan(tf.group_of(channel) * n, n),
+                                     std::span(tf.b).subspan(channel * n, n), lanes);
+    tables_.insert(tables_.end(), tables.begin(), tables.end());
   }
 }
 
 std::size_t Recurrence::worker_space() const {
   const std::size_t lanes = simd_.lanes;
   const std::size_t by_channels = (padded_ + 2 * tile_chunk) * lanes;
-  const std::size_t by_time = tf_.order + 2 * channel_chunk + lanes;
+  const std::size_t by_time = std::max(tf_.order, lanes) + 2 * channel_chunk + lanes;
   return (std::max(by_channels, by_time) + 7) / 8 * 8;
 }
 
@@ -60,17 +62,24 @@ template <class T>
 void Recurrence::run(Signal<const T> u, Signal<T> y, const T* initial_state, T* final_state, Offsets offsets,
                      double* space, Executor& executor) const {
   const std::size_t lanes = simd_.lanes, state_size = tf_.channels * tf_.order;
-  parallel_for(executor, sequence_count(u.batch, offsets) * tiles_, [&](std::size_t task, std::size_t worker) {
-    const std::size_t s = task / tiles_, tile = task % tiles_;
+  // The tiles of one cache line go to one task: two threads writing to it would wait for each other.
+  const std::size_t together = std::max<std::size_t>(1, 64 / (lanes * sizeof(T)));
+  const std::size_t spans = (tiles_ + together - 1) / together;
+  parallel_for(executor, sequence_count(u.batch, offsets) * spans, [&](std::size_t task, std::size_t worker) {
+    const std::size_t s = task / spans, first_tile = task % spans * together;
     const auto in = sequence(u, offsets, s);
     const auto out = sequence(y, offsets, s);
     const T* from = initial_state == nullptr ? nullptr : initial_state + s * state_size;
     T* to = final_state == nullptr ? nullptr : final_state + s * state_size;
     double* own = space + worker * worker_space();
-    const std::size_t first = tile * lanes, last = std::min(first + lanes, tf_.channels);
-    // A tile that would leave most lanes idle is faster channel by channel, with time across the lanes.
-    if (2 * (last - first) >= lanes && last - first > 1) return run_tile(in, out, from, to, tile, own);
-    for (std::size_t channel = first; channel < last; ++channel) run_channel(in, out, from, to, channel, own);
+    for (std::size_t tile = first_tile; tile < std::min(first_tile + together, tiles_); ++tile) {
+      if (tile * lanes < first_alone_) {
+        run_tile(in, out, from, to, tile, own);
+        continue;
+      }
+      for (std::size_t channel = tile * lanes; channel < tf_.channels; ++channel)
+        run_channel(in, out, from, to, channel, own);
+    }
   });
 }
 
@@ -103,20 +112,21 @@ template <class T>
 void Recurrence::run_channel(Signal<const T> u, Signal<T> y, const T* initial_state, T* final_state,
                              std::size_t channel, double* space) const {
   const std::size_t lanes = simd_.lanes, n = tf_.order, group = tf_.group_of(channel);
+  const std::size_t kept = std::max(n, lanes);
   double* past = space;
-  double* v = space + n;
+  double* v = space + kept;
   double* rows = v + channel_chunk + lanes;
-  for (std::size_t k = 1; k <= n; ++k)
-    *(v - k) = initial_state == nullptr ? 0.0 : static_cast<double>(initial_state[channel * n + k - 1]);
+  std::fill_n(past, kept, 0.0);
+  for (std::size_t k = 1; k <= n && initial_state != nullptr; ++k) *(v - k) = initial_state[channel * n + k - 1];
   for (std::size_t t = 0; t < u.length; t += channel_chunk) {
     const std::size_t count = std::min(channel_chunk, u.length - t);
     const T* from = u.at(0, t, channel);
     for (std::size_t i = 0; i < count; ++i) rows[i] = from[static_cast<std::ptrdiff_t>(i) * u.length_stride];
     simd_.across_time(tf_.a.data() + group * n, tf_.b.data() + channel * n, tf_.h0[channel],
-                      response_.data() + 2 * group * lanes, n, count, v, rows);
+                      tables_.data() + 4 * lanes * lanes * (channel - first_alone_), n, count, v, rows);
     T* to = y.at(0, t, channel);
     for (std::size_t i = 0; i < count; ++i) to[static_cast<std::ptrdiff_t>(i) * y.length_stride] = static_cast<T>(rows[i]);
-    std::copy_n(past + count, n, past);
+    std::copy_n(past + count, kept, past);
   }
   if (final_state != nullptr)
     for (std::size_t k = 1; k <= n; ++k) final_state[channel * n + k - 1] = static_cast<T>(*(v - k));

@@ -38,8 +38,9 @@ class Recurrence {
   std::size_t tiles_, padded_;
   // Coefficients one channel a lane: (tiles, padded, lanes) and (tiles, lanes).
   AlignedVector<double> a_, b_, h0_;
-  // (groups, 2 * lanes): zeros, then the first values of 1/A.
-  std::vector<double> response_;
+  // block_tables() of the channels that run one by one.
+  std::size_t first_alone_;
+  AlignedVector<double> tables_;
 };
 
 }  // namespace rtf::cpu

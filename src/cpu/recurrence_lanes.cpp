@@ -1,5 +1,6 @@
 #include "cpu/recurrence_lanes.h"
 
+#include "core/polynomial.h"
 #include "cpu/simd.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -68,7 +69,15 @@ void across_channels(const double* a, const double* b, const double* h0_row, std
     // Taps order..4 see only the past; the window slides by one sample a tap.
     const double* past = v - order * lanes;
     Vec w0 = hn::Load(d, past), w1 = hn::Load(d, past + lanes), w2 = hn::Load(d, past + 2 * lanes);
-    for (std::size_t k = order; k > 3; k -= 4, past += 4 * lanes) {
+    std::size_t k = order;
+    for (; k % 4 != 3; --k, past += lanes) {
+      const Vec w3 = hn::Load(d, past + 3 * lanes);
+      s.tap(hn::Load(d, a + (k - 1) * lanes), hn::Load(d, b + (k - 1) * lanes), w0, w1, w2, w3);
+      w0 = w1;
+      w1 = w2;
+      w2 = w3;
+    }
+    for (; k > 3; k -= 4, past += 4 * lanes) {
       const double* ak = a + (k - 1) * lanes;
       const double* bk = b + (k - 1) * lanes;
       const Vec w3 = hn::Load(d, past + 3 * lanes);
@@ -100,44 +109,61 @@ void across_channels(const double* a, const double* b, const double* h0_row, std
   for (; t < count; ++t, v += lanes, u += lanes) one_sample(a, b, h0, order, v, u);
 }
 
-// Adds factor * sum_k c_k v[t - k .. t - k + lanes) in four chains, so that additions do not wait for each other.
-HWY_INLINE Vec convolve_past(const double* c, double sign, std::size_t order, const double* v, Vec start) {
+// sum_j x[j] column_j in two chains, so that additions do not wait for each other.
+HWY_INLINE Vec product(const double* columns, const double* x, Vec start) {
   const Tag d;
-  Vec s0 = start, s1 = hn::Zero(d), s2 = hn::Zero(d), s3 = hn::Zero(d);
-  std::size_t k = 1;
-  for (; k + 3 <= order; k += 4) {
-    s0 = hn::MulAdd(hn::Set(d, sign * c[k - 1]), hn::LoadU(d, v - k), s0);
-    s1 = hn::MulAdd(hn::Set(d, sign * c[k]), hn::LoadU(d, v - k - 1), s1);
-    s2 = hn::MulAdd(hn::Set(d, sign * c[k + 1]), hn::LoadU(d, v - k - 2), s2);
-    s3 = hn::MulAdd(hn::Set(d, sign * c[k + 2]), hn::LoadU(d, v - k - 3), s3);
+  const std::size_t lanes = hn::Lanes(d);
+  Vec even = start, odd = hn::Zero(d);
+  std::size_t j = 0;
+  for (; j + 2 <= lanes; j += 2) {
+    even = hn::MulAdd(hn::Set(d, x[j]), hn::Load(d, columns + j * lanes), even);
+    odd = hn::MulAdd(hn::Set(d, x[j + 1]), hn::Load(d, columns + (j + 1) * lanes), odd);
   }
-  for (; k <= order; ++k) s0 = hn::MulAdd(hn::Set(d, sign * c[k - 1]), hn::LoadU(d, v - k), s0);
-  return hn::Add(hn::Add(s0, s1), hn::Add(s2, s3));
+  if (j < lanes) even = hn::MulAdd(hn::Set(d, x[j]), hn::Load(d, columns + j * lanes), even);
+  return hn::Add(even, odd);
 }
 
-void across_time(const double* a, const double* b, double h0, const double* response, std::size_t order,
+void across_time(const double* a, const double* b, double h0, const double* tables, std::size_t order,
                  std::size_t count, double* v, double* u) {
   const Tag d;
   const std::size_t lanes = hn::Lanes(d);
-  HWY_ALIGN double forced[HWY_MAX_BYTES / sizeof(double)];
-  std::size_t t = 0;
-  for (; t + lanes <= count; t += lanes, v += lanes, u += lanes) {
-    // What the past alone gives, the block's own samples taken as zero ...
-    hn::StoreU(hn::Zero(d), d, v);
-    const Vec x = hn::LoadU(d, u);
-    hn::Store(convolve_past(a, -1.0, order, v, x), d, forced);
-    // ... then the block's own response to it: a triangular Toeplitz product with 1/A.
-    Vec even = hn::Zero(d), odd = hn::Zero(d);
-    std::size_t j = 0;
-    for (; j + 2 <= lanes; j += 2) {
-      even = hn::MulAdd(hn::Set(d, forced[j]), hn::LoadU(d, response + lanes - j), even);
-      odd = hn::MulAdd(hn::Set(d, forced[j + 1]), hn::LoadU(d, response + lanes - j - 1), odd);
-    }
-    if (j < lanes) even = hn::MulAdd(hn::Set(d, forced[j]), hn::LoadU(d, response + lanes - j), even);
-    hn::StoreU(hn::Add(even, odd), d, v);
-    hn::StoreU(convolve_past(b, 1.0, order, v, hn::Mul(hn::Set(d, h0), x)), d, u);
+  const double *v_forced = tables, *v_last = tables + lanes * lanes;
+  const double *y_forced = tables + 2 * lanes * lanes, *y_last = tables + 3 * lanes * lanes;
+  // The newest block waits here: it acts through its tables, and its place among the older samples reads as zero. Only the
+  // few operations from one block to the next depend on each other.
+  HWY_ALIGN double last[HWY_MAX_BYTES / sizeof(double)], forced[HWY_MAX_BYTES / sizeof(double)];
+  const std::size_t blocks = count / lanes;
+  if (blocks > 0) {
+    hn::Store(hn::LoadU(d, v - lanes), d, last);
+    hn::StoreU(hn::Zero(d), d, v - lanes);
   }
-  for (; t < count; ++t, ++v, ++u) {
+  for (std::size_t block = 0; block < blocks; ++block, v += lanes, u += lanes) {
+    const Vec x = hn::LoadU(d, u);
+    Vec f0 = x, f1 = hn::Zero(d), y0 = hn::Mul(hn::Set(d, h0), x), y1 = hn::Zero(d);
+    std::size_t k = lanes + 1;
+    for (; k + 1 <= order; k += 2) {
+      const Vec near = hn::LoadU(d, v - k), far = hn::LoadU(d, v - k - 1);
+      f0 = hn::NegMulAdd(hn::Set(d, a[k - 1]), near, f0);
+      y0 = hn::MulAdd(hn::Set(d, b[k - 1]), near, y0);
+      f1 = hn::NegMulAdd(hn::Set(d, a[k]), far, f1);
+      y1 = hn::MulAdd(hn::Set(d, b[k]), far, y1);
+    }
+    if (k <= order) {
+      const Vec near = hn::LoadU(d, v - k);
+      f0 = hn::NegMulAdd(hn::Set(d, a[k - 1]), near, f0);
+      y0 = hn::MulAdd(hn::Set(d, b[k - 1]), near, y0);
+    }
+    hn::Store(hn::Add(f0, f1), d, forced);
+    const Vec free_of_last = product(v_forced, forced, hn::Zero(d));
+    const Vec y = product(y_last, last, product(y_forced, forced, hn::Add(y0, y1)));
+    const Vec next = product(v_last, last, free_of_last);
+    hn::StoreU(hn::Load(d, last), d, v - lanes);
+    hn::StoreU(hn::Zero(d), d, v);
+    hn::Store(next, d, last);
+    hn::StoreU(y, d, u);
+  }
+  if (blocks > 0) hn::StoreU(hn::Load(d, last), d, v - lanes);
+  for (std::size_t t = blocks * lanes; t < count; ++t, ++v, ++u) {
     double x = *u, y = h0 * x;
     for (std::size_t k = order; k >= 1; --k) {
       x -= a[k - 1] * *(v - k);
@@ -198,6 +224,26 @@ HWY_AFTER_NAMESPACE();
 namespace rtf::cpu {
 
 const RecurrenceLanes& recurrence_lanes(InstructionSet set) { return RTF_SIMD_TABLE(set, table); }
+
+std::vector<double> block_tables(std::span<const double> a, std::span<const double> b, std::size_t lanes) {
+  const auto tap = [](std::span<const double> c, std::size_t k) { return k >= 1 && k <= c.size() ? c[k - 1] : 0.0; };
+  const std::vector<double> g = inverse_series_recurrence(a, lanes);
+  const std::size_t size = lanes * lanes;
+  std::vector<double> tables(4 * size, 0.0);
+  double *v_forced = tables.data(), *v_last = v_forced + size, *y_forced = v_last + size, *y_last = y_forced + size;
+  for (std::size_t j = 0; j < lanes; ++j)
+    for (std::size_t i = 0; i < lanes; ++i) {
+      const std::size_t at = j * lanes + i;
+      if (i >= j) v_forced[at] = g[i - j];
+      for (std::size_t p = 0; p <= i; ++p) v_last[at] -= g[i - p] * tap(a, lanes + p - j);
+      y_last[at] = tap(b, lanes + i - j);
+      for (std::size_t p = 0; p < i; ++p) {
+        y_last[at] += tap(b, i - p) * v_last[j * lanes + p];
+        if (p >= j) y_forced[at] += tap(b, i - p) * g[p - j];
+      }
+    }
+  return tables;
+}
 
 }  // namespace rtf::cpu
 #endif

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
+#include <vector>
 
 #include "cpu/lane_rows.h"
 #include "rtf/instruction_set.h"
@@ -16,9 +18,10 @@ struct RecurrenceLanes {
   void (*across_channels)(const double* a, const double* b, const double* h0, std::size_t order, std::size_t count,
                           double* v, double* u);
 
-  // One channel, `lanes` samples at a time. a and b hold `order` values; response holds `lanes` zeros, then the first
-  // `lanes` values of 1/A. v and u as above with single values; v has room for `lanes` values past the last.
-  void (*across_time)(const double* a, const double* b, double h0, const double* response, std::size_t order,
+  // One channel, a block of `lanes` samples at a time. a and b hold `order` values, tables what block_tables() gives.
+  // v points at the first new sample; max(order, lanes) values before it hold the past, and `lanes` values of room follow
+  // the last. u holds `count` values and becomes y.
+  void (*across_time)(const double* a, const double* b, double h0, const double* tables, std::size_t order,
                       std::size_t count, double* v, double* u);
 
   // Samples in and out of the rows of across_channels; lanes past the last channel are zero.
@@ -30,7 +33,11 @@ struct RecurrenceLanes {
 
 const RecurrenceLanes& recurrence_lanes(InstructionSet set);
 
-// across_channels handles three taps at the end of each block of four samples, and the others four at a time.
-constexpr std::size_t padded_order(std::size_t order) { return order <= 3 ? 3 : (order - 3 + 3) / 4 * 4 + 3; }
+// What a block of `lanes` samples owes to the block before it and to its own forced response, that is, to the input less
+// what older samples feed back. Four matrices, column by column: the forced response and the last block to v, then to y.
+std::vector<double> block_tables(std::span<const double> a, std::span<const double> b, std::size_t lanes);
+
+// across_channels always takes the three newest taps.
+constexpr std::size_t padded_order(std::size_t order) { return order < 3 ? 3 : order; }
 
 }  // namespace rtf::cpu

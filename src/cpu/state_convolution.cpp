@@ -20,13 +20,13 @@ StateConvolution::StateConvolution(const TransferFunction& tf, std::size_t batch
       plan_(batch, length + prefix_, tf.channels, length + prefix_),
       prefix_plan_(batch, prefix_, tf.channels, prefix_) {
   const std::size_t total = length_ + prefix_, n = order_;
-  kernel_ = exact_kernel(tf, std::max<std::size_t>(total, 1));
+  kernel_.emplace(plan_, exact_kernel(tf, total));
   if (final_state_) {
-    inverse_.resize(channels_ * total);
+    std::vector<double> inverse(channels_ * total);
     for (std::size_t channel = 0; channel < channels_; ++channel) {
       // Channels of a group lie next to each other: the first computes, the others copy.
       const std::size_t each = channels_ / tf.groups;
-      const auto out = inverse_.begin() + static_cast<std::ptrdiff_t>(channel * total);
+      const auto out = inverse.begin() + static_cast<std::ptrdiff_t>(channel * total);
       if (channel % each != 0) {
         std::copy_n(out - static_cast<std::ptrdiff_t>(total), total, out);
         continue;
@@ -34,13 +34,16 @@ StateConvolution::StateConvolution(const TransferFunction& tf, std::size_t batch
       const auto g = inverse_series_automatic(std::span(tf.a).subspan(tf.group_of(channel) * n, n), total);
       std::copy(g.begin(), g.end(), out);
     }
+    inverse_.emplace(plan_, inverse);
   }
-  denominator_.resize(channels_ * prefix_);
-  for (std::size_t channel = 0; channel < channels_ && prefix_ > 0; ++channel) {
-    denominator_[channel * n] = 1.0;
+  if (prefix_ == 0) return;
+  std::vector<double> denominator(channels_ * n);
+  for (std::size_t channel = 0; channel < channels_; ++channel) {
+    denominator[channel * n] = 1.0;
     std::copy_n(tf.a.begin() + static_cast<std::ptrdiff_t>(tf.group_of(channel) * n), n - 1,
-                denominator_.begin() + static_cast<std::ptrdiff_t>(channel * n + 1));
+                denominator.begin() + static_cast<std::ptrdiff_t>(channel * n + 1));
   }
+  denominator_.emplace(prefix_plan_, denominator);
 }
 
 std::size_t StateConvolution::workspace_bytes(const Executor& executor) const {
@@ -78,11 +81,11 @@ void StateConvolution::run(Signal<const T> u, Signal<T> y, Offsets offsets, std:
   if (prefix_ > 0) {
     Signal<double> front = signal;
     front.length = prefix_;
-    convolve(prefix_plan_, front, denominator_, front, {}, space, executor);
+    convolve(prefix_plan_, front, *denominator_, front, {}, space, executor);
   }
   const Signal<double> convolved = channels_last(result, batch_, total, channels_);
   if (final_state_ && final_state != nullptr) {
-    convolve(plan_, signal, inverse_, convolved, {}, space, executor);
+    convolve(plan_, signal, *inverse_, convolved, {}, space, executor);
     for (std::size_t s = 0; s < batch_; ++s) {
       const std::size_t end = prefix_ + count_of(sequence(u, offsets, s));
       for (std::size_t c = 0; c < channels_; ++c)
@@ -90,7 +93,7 @@ void StateConvolution::run(Signal<const T> u, Signal<T> y, Offsets offsets, std:
           final_state[(s * channels_ + c) * n + k - 1] = k <= end ? result[s * row + (end - k) * channels_ + c] : 0.0;
     }
   }
-  convolve(plan_, signal, kernel_, convolved, {}, space, executor);
+  convolve(plan_, signal, *kernel_, convolved, {}, space, executor);
   parallel_for(executor, batch_, [&](std::size_t s, std::size_t) {
     const auto to = sequence(y, offsets, s);
     const double* from = result + s * row + prefix_ * channels_;

@@ -4,8 +4,8 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
-#include <vector>
 
 #include "rtf/convolution.h"
 #include "rtf/executor.h"
@@ -30,10 +30,9 @@ class StateConvolution {
  private:
   std::size_t batch_, length_, channels_, order_, prefix_;  // prefix_: samples in front, the order or 0
   bool final_state_;
-  std::vector<double> kernel_;       // (channels, length + prefix)
-  std::vector<double> inverse_;      // 1/A, likewise
-  std::vector<double> denominator_;  // 1, a_1, ..., a_{n-1}: (channels, order)
   ConvolutionPlan<double> plan_, prefix_plan_;
+  std::optional<KernelSpectrum<double>> kernel_, inverse_;  // the response and 1/A, length + prefix samples of each
+  std::optional<KernelSpectrum<double>> denominator_;       // 1, a_1, ..., a_{n-1}
 };
 
 }  // namespace rtf::cpu

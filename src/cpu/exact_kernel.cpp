@@ -4,11 +4,16 @@
 
 #include "core/arguments.h"
 #include "core/polynomial.h"
+#include "core/workspace.h"
+#include "cpu/recurrence.h"
 #include "rtf/correction.h"
 #include "rtf/kernel.h"
 
 namespace rtf {
 namespace {
+
+// Above this order the transforms of Newton's division beat the recurrence, even one channel a lane.
+constexpr std::size_t recurrence_order = 256;
 
 std::span<const double> denominator(const Coefficients& c, std::size_t group) {
   return std::span(c.a).subspan(group * c.order, c.order);
@@ -24,12 +29,16 @@ std::vector<double> with_leading_zero(std::span<const double> b) {
   return polynomial;
 }
 
-// The companion state after an impulse is the response g of 1/A, most recent first: h_t = b . (g_{t-1}, ..., g_{t-n}).
-std::vector<double> read_out(std::span<const double> b, std::span<const double> g, std::size_t length) {
-  std::vector<double> h(length, 0.0);
-  for (std::size_t t = 1; t < length; ++t)
-    for (std::size_t k = 1; k <= std::min(b.size(), t); ++k) h[t] += b[k - 1] * g[t - k];
-  return h;
+// An impulse fed to the recurrence of every channel.
+std::vector<double> by_recurrence(const TransferFunction& tf, std::size_t length) {
+  Executor& executor = default_executor();
+  const cpu::Recurrence recurrence(tf, instruction_set());
+  AlignedVector<double> space(executor.workers() * recurrence.worker_space());
+  std::vector<double> kernel(tf.channels * length, 0.0);
+  const Signal<double> signal = length_last(kernel.data(), 1, tf.channels, length);
+  for (std::size_t channel = 0; channel < tf.channels; ++channel) *signal.at(0, 0, channel) = 1.0;
+  recurrence.run<double>(signal, signal, nullptr, nullptr, {}, space.data(), executor);
+  return kernel;
 }
 
 }  // namespace
@@ -38,19 +47,18 @@ std::vector<double> exact_kernel(const TransferFunction& tf, std::size_t length,
   validate(tf, "exact_kernel");
   if (length == 0) fail(ErrorCode::argument, "exact_kernel", "length is 0; it must be at least 1");
   if (method == KernelMethod::automatic)
-    method = tf.order > 128 ? KernelMethod::newton : KernelMethod::recurrence;
+    method = tf.order > recurrence_order ? KernelMethod::newton : KernelMethod::recurrence;
+  if (method == KernelMethod::recurrence) return by_recurrence(tf, length);
   std::vector<double> kernel(tf.channels * length);
   const std::size_t each = tf.channels / tf.groups;
   parallel_for(default_executor(), tf.groups, [&](std::size_t group, std::size_t) {
     const auto a = denominator(tf, group);
     std::vector<double> g;
     if (method == KernelMethod::newton) g = inverse_series(a, length);
-    if (method == KernelMethod::recurrence) g = inverse_series_recurrence(a, length);
     for (std::size_t channel = group * each; channel < (group + 1) * each; ++channel) {
       const auto b = numerator(tf, channel);
-      std::vector<double> h = method == KernelMethod::newton     ? multiply(with_leading_zero(b), g, length)
-                              : method == KernelMethod::division ? divide_series(b, a, length)
-                                                                 : read_out(b, g, length);
+      std::vector<double> h = method == KernelMethod::newton ? multiply(with_leading_zero(b), g, length)
+                                                             : divide_series(b, a, length);
       h[0] = tf.h0[channel];
       std::copy(h.begin(), h.end(), kernel.begin() + static_cast<std::ptrdiff_t>(channel * length));
     }
