@@ -9,12 +9,13 @@
 #include <memory>
 #include <vector>
 
+#include "core/carver.h"
 #include "core/fft.h"
-#include "core/workspace.h"
 #include "cpu/recurrence_lanes.h"
 #include "filters.h"
 #include "rtf/convolution.h"
 #include "rtf/filter.h"
+#include "rtf/workspace.h"
 
 namespace {
 
@@ -92,7 +93,7 @@ double convolution_time(std::size_t length, std::size_t channels) {
   const ConvolutionPlan<T> plan(batch, length, channels, length);
   AlignedVector<T> u(batch * length * channels, T(1)), y(u.size());
   const KernelSpectrum<T> kernel(plan, std::vector<T>(channels * length, T(1) / static_cast<T>(length)));
-  std::vector<std::byte> workspace(plan.workspace_bytes(one_thread()));
+  const Workspace workspace(plan.workspace_bytes(one_thread()));
   return nanoseconds([&] {
     convolve(plan, channels_last(u.data(), batch, length, channels), kernel,
              channels_last(y.data(), batch, length, channels), {}, workspace, one_thread());
@@ -112,7 +113,7 @@ double filter_time(std::size_t sequences, std::size_t length, std::size_t channe
   const FilterPlan<float> plan(tf, sequences, length, options);
   bench::Samples u = bench::normal_samples(sequences * length * channels, 3), y(u.size());
   const bench::Samples state(options.initial_state ? sequences * channels * order : 0);
-  std::vector<std::byte> workspace(plan.workspace_bytes(one_thread()));
+  const Workspace workspace(plan.workspace_bytes(one_thread()));
   return nanoseconds([&] {
     filter(plan, channels_last(u.data(), sequences, length, channels),
            channels_last(y.data(), sequences, length, channels), state, {}, {}, workspace, one_thread());

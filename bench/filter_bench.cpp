@@ -66,7 +66,7 @@ class Case {
   Sizes sizes;
   rtf::FilterPlan<float> plan;
   Samples u, y;
-  std::vector<std::byte> workspace;
+  rtf::Workspace workspace;
   Accuracy accuracy;
 
  private:

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/workspace.h"
+#include "core/carver.h"
 #include "rtf/error.h"
 #include "rtf/random.h"
 #include "rtf/stability.h"

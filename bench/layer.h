@@ -48,7 +48,7 @@ class Layer {
       b_gradient.resize(trained.b.size());
       h0_gradient.resize(channels);
     }
-    workspace.resize(bytes);
+    workspace = Workspace(bytes);
   }
 
   void run(const Samples& u, const Samples& y_gradient) {
@@ -63,7 +63,7 @@ class Layer {
   ConvolutionPlan<float> plan;
   Samples kernel, y, u_gradient, kernel_gradient;
   std::vector<double> a_gradient, b_gradient, h0_gradient;
-  std::vector<std::byte> workspace;
+  Workspace workspace;
 
  private:
   template <class Vector>

@@ -77,9 +77,7 @@ class Case {
     const auto one = one_channel(layer.trained, channel);
     const double bound = float_bound(rtf::condition(one.a, layer.length));
     const Row k = rtf::wrapped_kernel(one);
-    const auto row = [&](const Samples& signal, std::size_t s) {
-      return samples(signal, layer, s, channel);
-    };
+    const auto row = [&](const Samples& signal, std::size_t s) { return samples(signal, layer, s, channel); };
     const auto check_signal = [&](const Row& exact, const Samples& result) {
       accuracy.add(relative_error(exact, row(result, last), result), bound);
     };

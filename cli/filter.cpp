@@ -16,6 +16,7 @@
 #include "rtf/convolution.h"
 #include "rtf/correction.h"
 #include "rtf/error.h"
+#include "rtf/workspace.h"
 
 namespace rtf::cli {
 namespace {
@@ -101,7 +102,7 @@ FilterMethod stream(const TransferFunction& tf, const RunOptions& options, const
   const Signal<T> whole = channels_last(samples.data(), sizes.batch, sizes.length, sizes.channels);
   Executor& executor = default_executor();
   std::optional<FilterPlan<T>> plan;
-  std::vector<std::byte> workspace;
+  Workspace workspace;
   // Passing the state on is a recurrence over the whole length: what is refused there is refused in chunks too.
   std::string warning;
   if (carries) {
@@ -113,7 +114,7 @@ FilterMethod stream(const TransferFunction& tf, const RunOptions& options, const
     part.length = std::min(chunk, sizes.length - begin);
     if (!plan || plan->length != part.length) {
       plan.emplace(tf, sizes.batch, part.length, wanted);
-      workspace.resize(plan->workspace_bytes(executor));
+      workspace = Workspace(plan->workspace_bytes(executor));
       if (begin == 0) warn(options, "filter", warning.empty() ? plan->warning() : warning);
     }
     filter(*plan, part, part, wanted.initial_state ? std::span<const T>(state) : std::span<const T>(),

@@ -62,8 +62,8 @@ TEST(Convolve, PackedSequencesDoNotSeeEachOther) {
           in.push_back(u[t * channels + c]);
           out.push_back(y[t * channels + c]);
         }
-        const auto backward = both == 1 ? std::span<const double>()
-                                        : kernels.subspan((channels + c) * kernel_length, kernel_length);
+        const auto backward =
+            both == 1 ? std::span<const double>() : kernels.subspan((channels + c) * kernel_length, kernel_length);
         const auto expected = direct(in, kernels.subspan(c * kernel_length, kernel_length), backward);
         EXPECT_LE(rtf::testing::relative_error(out, expected), 1e-13);
       }
@@ -83,7 +83,12 @@ TEST(Convolve, InPlaceAndThroughAnyStrides) {
   EXPECT_EQ(same, last);
   // (length, channels, batch) in, (batch, channels, length) out: a lane's arithmetic does not depend on its layout.
   std::vector<double> odd(u.size());
-  rtf::Signal<double> strange{odd.data(), batch, length, channels, 1, static_cast<std::ptrdiff_t>(channels * batch),
+  rtf::Signal<double> strange{odd.data(),
+                              batch,
+                              length,
+                              channels,
+                              1,
+                              static_cast<std::ptrdiff_t>(channels * batch),
                               static_cast<std::ptrdiff_t>(batch)};
   const auto from = rtf::channels_last(u.data(), batch, length, channels);
   for (std::size_t s = 0; s < batch; ++s)
@@ -93,8 +98,7 @@ TEST(Convolve, InPlaceAndThroughAnyStrides) {
   rtf::convolve<double>(strange, k, out);
   for (std::size_t s = 0; s < batch; ++s)
     for (std::size_t t = 0; t < length; ++t)
-      for (std::size_t c = 0; c < channels; ++c)
-        EXPECT_EQ(*out.at(s, t, c), last[(s * length + t) * channels + c]);
+      for (std::size_t c = 0; c < channels; ++c) EXPECT_EQ(*out.at(s, t, c), last[(s * length + t) * channels + c]);
 }
 
 void expect_error(const std::function<void()>& call, const std::string& part) {
@@ -121,9 +125,12 @@ TEST(Convolve, BadArgumentsAreNamed) {
   expect_error([&] { rtf::convolve(plan, view, k, rtf::channels_last(y.data(), 2, 5, 2), {}, enough, executor); },
                "y has shape (2, 5, 2)");
   const std::vector<std::size_t> backwards{0, 5, 3, 12};
-  expect_error([&] { rtf::convolve<float>(rtf::channels_last(u.data(), 1, 12, 2), k, rtf::channels_last(y.data(), 1, 12, 2),
-                                          Direction::causal, backwards); },
-               "sequence 1 runs from 5 to 3");
+  expect_error(
+      [&] {
+        rtf::convolve<float>(rtf::channels_last(u.data(), 1, 12, 2), k, rtf::channels_last(y.data(), 1, 12, 2),
+                             Direction::causal, backwards);
+      },
+      "sequence 1 runs from 5 to 3");
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ namespace {
 std::atomic<std::size_t> allocations = 0;
 }
 
-// Counts what the program allocates, so that a test can show that the operations do not. Not inlined: the compiler would
-// then see free() meet the standard new of code it has inlined elsewhere.
+// Counts what the program allocates, so that a test can show that the operations do not. Not inlined: the compiler
+// would then see free() meet the standard new of code it has inlined elsewhere.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   ++allocations;
   if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
@@ -55,7 +55,8 @@ std::vector<T> everything(std::size_t threads) {
 
   const rtf::WrappedKernelPlan kernel_plan(channels, channels, order, length);
   const rtf::ConvolutionPlan<T> plan(batch, length, channels, length);
-  std::vector<std::byte> workspace(std::max(kernel_plan.workspace_bytes(*executor), plan.vjp_workspace_bytes(*executor)));
+  std::vector<std::byte> workspace(
+      std::max(kernel_plan.workspace_bytes(*executor), plan.vjp_workspace_bytes(*executor)));
   const auto view = [&](auto* data) { return rtf::channels_last(data, batch, length, channels); };
   const std::size_t before = allocations;
   rtf::wrapped_kernel<T>(kernel_plan, trained, k, workspace, *executor);

@@ -6,7 +6,7 @@
 #include <complex>
 #include <vector>
 
-#include "core/workspace.h"
+#include "core/carver.h"
 #include "random_filter.h"
 
 namespace {
@@ -16,7 +16,8 @@ using rtf::FftLanes;
 using Complex = std::complex<long double>;
 
 Complex root(std::size_t index, std::size_t length) {
-  return std::polar(1.0L, -2 * std::acos(-1.0L) * static_cast<long double>(index % length) / static_cast<long double>(length));
+  return std::polar(
+      1.0L, -2 * std::acos(-1.0L) * static_cast<long double>(index % length) / static_cast<long double>(length));
 }
 
 std::vector<Complex> direct(const std::vector<Complex>& x) {
@@ -29,7 +30,8 @@ std::vector<Complex> direct(const std::vector<Complex>& x) {
 // Rounding of a transform grows with log2 of its length, relative to the norm of the data.
 template <class T>
 double bound(std::size_t length) {
-  return 8 * std::numeric_limits<T>::epsilon() * (1 + std::log2(static_cast<double>(length))) * static_cast<double>(length);
+  return 8 * std::numeric_limits<T>::epsilon() * (1 + std::log2(static_cast<double>(length))) *
+         static_cast<double>(length);
 }
 
 template <class T>
@@ -62,7 +64,8 @@ void check(FftKind kind, FftLanes lanes, std::size_t length, rtf::InstructionSet
   z.backward();
   for (std::size_t l = 0; l < fft->lanes; ++l)
     for (std::size_t t = 0; t < length; ++t)
-      EXPECT_LE(std::abs(static_cast<double>(x[l][t].real()) - static_cast<double>(z.data[parts * t * fft->lanes + l]) / static_cast<double>(length)),
+      EXPECT_LE(std::abs(static_cast<double>(x[l][t].real()) -
+                         static_cast<double>(z.data[parts * t * fft->lanes + l]) / static_cast<double>(length)),
                 bound<T>(length));
 }
 

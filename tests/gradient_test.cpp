@@ -3,7 +3,6 @@
 
 #include <vector>
 
-#include "core/workspace.h"
 #include "random_filter.h"
 #include "rtf/rtf.h"
 
@@ -88,7 +87,8 @@ TEST(Gradient, Convolution) {
     std::vector<std::size_t> offsets;
     if (packed)
       for (std::size_t s = 0; s <= batch; ++s) offsets.push_back(s * length);
-    SCOPED_TRACE(testing::Message() << batch << " " << length << " " << channels << " " << kernel_length << " " << both);
+    SCOPED_TRACE(testing::Message() << batch << " " << length << " " << channels << " " << kernel_length << " "
+                                    << both);
     Values u = random.normals(batch * length * channels), k = random.normals(both * channels * kernel_length);
     const Values w = random.normals(u.size());
     const auto view = [&](auto* data) {
@@ -102,9 +102,9 @@ TEST(Gradient, Convolution) {
     };
     const rtf::ConvolutionPlan<double> plan(batch, length, channels, kernel_length, direction);
     auto& executor = rtf::default_executor();
-    rtf::OwnWorkspace workspace(plan.vjp_workspace_bytes(executor));
+    const rtf::Workspace workspace(plan.vjp_workspace_bytes(executor));
     Values du(u.size()), dk(k.size());
-    rtf::convolve_vjp(plan, view(u.data()), k, view(w.data()), view(du.data()), dk, offsets, workspace.span(), executor);
+    rtf::convolve_vjp(plan, view(u.data()), k, view(w.data()), view(du.data()), dk, offsets, workspace, executor);
     EXPECT_LE(gradient_error(loss, u, du), kGradientTolerance) << "u";
     EXPECT_LE(gradient_error(loss, k, dk), kGradientTolerance) << "k";
   }
@@ -118,8 +118,10 @@ TEST(Gradient, FilterWithInitialAndFinalState) {
     const bool packed = random.chance(0.3), from = random.chance(0.7), to = random.chance(0.7);
     std::vector<std::size_t> offsets;
     if (packed) offsets = {0, s.length, s.length + 2};
-    const std::size_t sequences = packed ? 2 : batch, total = packed ? s.length + 2 : s.length, rows = packed ? 1 : batch;
-    SCOPED_TRACE(testing::Message() << s.order << " " << s.length << " " << s.channels << " " << s.groups << " " << packed);
+    const std::size_t sequences = packed ? 2 : batch, total = packed ? s.length + 2 : s.length,
+                      rows = packed ? 1 : batch;
+    SCOPED_TRACE(testing::Message() << s.order << " " << s.length << " " << s.channels << " " << s.groups << " "
+                                    << packed);
     TransferFunction tf = draw(random, s);
     Values u = random.normals(rows * total * s.channels);
     Values x0 = from ? random.normals(sequences * s.channels * s.order) : Values();
@@ -182,13 +184,15 @@ TEST(Gradient, MontelConstraints) {
     for (double& sign : signs) sign = random.chance(0.5) ? 1 : -1;
     const Values w = random.normals(n);
     const auto release = rtf::montel_vjp(alpha, sigma[0], w);
-    EXPECT_LE(gradient_error([&] { return dot(w, rtf::montel(alpha, sigma[0])); }, alpha, release.alpha), kGradientTolerance);
+    EXPECT_LE(gradient_error([&] { return dot(w, rtf::montel(alpha, sigma[0])); }, alpha, release.alpha),
+              kGradientTolerance);
     EXPECT_LE(gradient_error([&] { return dot(w, rtf::montel(alpha, sigma[0])); }, sigma, Values{release.sigma}),
               kGradientTolerance);
     const auto paper = rtf::montel_paper_vjp(free, w);
     EXPECT_LE(gradient_error([&] { return dot(w, rtf::montel_paper(free)); }, free, paper), kGradientTolerance);
     const auto softmax = rtf::montel_softmax_vjp(free, signs, w);
-    EXPECT_LE(gradient_error([&] { return dot(w, rtf::montel_softmax(free, signs)); }, free, softmax), kGradientTolerance);
+    EXPECT_LE(gradient_error([&] { return dot(w, rtf::montel_softmax(free, signs)); }, free, softmax),
+              kGradientTolerance);
   }
 }
 

@@ -64,7 +64,7 @@ TEST(ExactSpectrum, IsTheTransformOfThePaddedKernel) {
         std::complex<long double> sum = 0;
         for (std::size_t t = 0; t < length; ++t)
           sum += h[t] * std::polar(1.0L, -std::acos(-1.0L) * static_cast<long double>(k * t % (2 * length)) /
-                                              static_cast<long double>(length));
+                                             static_cast<long double>(length));
         const std::complex<long double> got(spectrum[c * (length + 1) + k]);
         EXPECT_LE(static_cast<double>(std::abs(got - sum) / size), 1e-12) << order << " " << length;
       }
@@ -100,12 +100,14 @@ TEST(WrappedKernel, FoldsOrdersPastTheLength) {
       const auto value = [&](const std::vector<double>& c, double leading) {
         std::complex<double> sum = leading;
         for (std::size_t j = 1; j <= order; ++j)
-          sum += c[j - 1] * std::polar(1.0, -2 * std::acos(-1.0) * static_cast<double>(bin * j % length) / static_cast<double>(length));
+          sum += c[j - 1] * std::polar(1.0, -2 * std::acos(-1.0) * static_cast<double>(bin * j % length) /
+                                                static_cast<double>(length));
         return sum;
       };
       std::complex<double> got = 0;
       for (std::size_t t = 0; t < length; ++t)
-        got += k[t] * std::polar(1.0, -2 * std::acos(-1.0) * static_cast<double>(bin * t % length) / static_cast<double>(length));
+        got += k[t] * std::polar(1.0, -2 * std::acos(-1.0) * static_cast<double>(bin * t % length) /
+                                          static_cast<double>(length));
       EXPECT_LE(std::abs(got - value(trained.b, 0) / value(trained.a, 1) - trained.h0[0]), 1e-11);
     }
   }
@@ -145,7 +147,8 @@ TEST(Kernel, OfATrainedFilterContinuesPastItsLength) {
   rtf::TrainedTransferFunction trained;
   static_cast<rtf::Coefficients&>(trained) = random.draw(3, 3, 6);
   trained.length = 20;
-  const auto wrapped = rtf::wrapped_kernel(trained), shorter = rtf::kernel(trained, 11), longer = rtf::kernel(trained, 50);
+  const auto wrapped = rtf::wrapped_kernel(trained), shorter = rtf::kernel(trained, 11),
+             longer = rtf::kernel(trained, 50);
   const auto exact = rtf::exact_kernel(rtf::correct(trained), 50);
   for (std::size_t c = 0; c < 3; ++c) {
     for (std::size_t t = 0; t < 11; ++t) EXPECT_EQ(shorter[c * 11 + t], wrapped[c * 20 + t]);

@@ -1,4 +1,5 @@
-// One random case of everything that must agree: every kernel, convolution, filter and stepping form against long double.
+// One random case of everything that must agree: every kernel, convolution, filter and stepping form against long
+// double.
 #pragma once
 
 #include <algorithm>
@@ -109,7 +110,8 @@ class Parity {
           size += std::abs(kernel_[c][t]);
         }
         const std::complex<double> got = spectrum[c * (length + 1) + bin];
-        add("kernel spectrum", static_cast<double>(std::abs(std::complex<long double>(got) - sum) / (size > 0 ? size : 1)),
+        add("kernel spectrum",
+            static_cast<double>(std::abs(std::complex<long double>(got) - sum) / (size > 0 ? size : 1)),
             std::max(bound, 1e-13 / circle_minimum(2 * length)));
       }
     }
@@ -162,7 +164,8 @@ class Parity {
       for (const long double value : response) scale = std::max(scale, static_cast<double>(std::abs(value)));
       add("correct, recurrence", error_of(row(other_kernel, c, at_.length), response), bound);
       if (at_.order == 0) continue;
-      add("correct after wrap", error_of(row(back.b, c, at_.order), row(tf_.b, c, at_.order), std::abs(tf_.h0[c])), bound);
+      add("correct after wrap", error_of(row(back.b, c, at_.order), row(tf_.b, c, at_.order), std::abs(tf_.h0[c])),
+          bound);
       add("wrap after correct", error_of(row(again.b, c, at_.order), row(other.b, c, at_.order), scale), bound);
     }
   }

@@ -54,7 +54,8 @@ int main(int argc, char** argv) {
     const double f64 = 100.0 * static_cast<double>(band.well_f64) / static_cast<double>(band.cases);
     const double f32 = 100.0 * static_cast<double>(band.well_f32) / static_cast<double>(band.cases);
     good = good && f64 >= 70 && f32 >= 70;
-    fmt::print("{:<12} {:>8} {:>21.1f}% {:>21.1f}%\n", fmt::format("{}..{}", band.low, band.high), band.cases, f64, f32);
+    fmt::print("{:<12} {:>8} {:>21.1f}% {:>21.1f}%\n", fmt::format("{}..{}", band.low, band.high), band.cases, f64,
+               f32);
   }
   fmt::print("\n{} cases on instruction set {}: {}\n", cases, rtf::name(rtf::instruction_set()),
              good ? "every bound holds" : "A BOUND FAILS");

@@ -38,7 +38,8 @@ TEST(Parity, RandomSizes) {
 TEST(Parity, ShortLengths) {
   Report report;
   for (std::size_t length = 1; length <= 9; ++length)
-    for (std::size_t order = 0; order <= 12; ++order) Parity({2, length, 3, 3, order, length * 100 + order}, report).run();
+    for (std::size_t order = 0; order <= 12; ++order)
+      Parity({2, length, 3, 3, order, length * 100 + order}, report).run();
   expect_bounds(report);
 }
 

@@ -22,10 +22,7 @@ template <class F>
 void parallel_for(Executor& executor, std::size_t tasks, F&& body) {
   using Body = std::remove_reference_t<F>;
   executor.run(
-      tasks,
-      [](void* context, std::size_t task, std::size_t worker) {
-        (*static_cast<Body*>(context))(task, worker);
-      },
+      tasks, [](void* context, std::size_t task, std::size_t worker) { (*static_cast<Body*>(context))(task, worker); },
       const_cast<void*>(static_cast<const void*>(&body)));
 }
 

@@ -1,4 +1,5 @@
-// Filtering with a transfer function: y, x_final = f(u, x0). The stateful operator behind prefill, streaming and `rtf filter`.
+// Filtering with a transfer function: y, x_final = f(u, x0). The stateful operator behind prefill, streaming and `rtf
+// filter`.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +30,8 @@ struct FilterOptions {
   std::size_t block_length = 0;                     // samples of a chunk of `block`; 0 chooses for the cache
 };
 
-// Chooses the method from sizes, a cost table and the rounding bound, and prepares what depends on the coefficients alone.
-// T is the type of the samples and states; coefficients and all arithmetic that touches the state are double.
+// Chooses the method from sizes, a cost table and the rounding bound, and prepares what depends on the coefficients
+// alone. T is the type of the samples and states; coefficients and all arithmetic that touches the state are double.
 template <class T>
 class FilterPlan {
  public:

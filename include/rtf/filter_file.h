@@ -1,4 +1,5 @@
-// Filter files: JSON or safetensors (by the suffix .safetensors), a (G, n), b (H, n), h0 (H), and "length" for a trained numerator.
+// Filter files: JSON or safetensors (by the suffix .safetensors), a (G, n), b (H, n), h0 (H), and "length" for a
+// trained numerator.
 #pragma once
 
 #include <string>

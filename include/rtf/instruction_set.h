@@ -17,7 +17,8 @@ const char* name(InstructionSet set);
 // What this processor can run, slowest first.
 std::vector<InstructionSet> instruction_sets();
 
-// The one in use: the best, or the environment's RTF_INSTRUCTION_SET, or what was set. Plans keep the one they were made with.
+// The one in use: the best, or the environment's RTF_INSTRUCTION_SET, or what was set. Plans keep the one they were
+// made with.
 InstructionSet instruction_set();
 void set_instruction_set(InstructionSet set);
 

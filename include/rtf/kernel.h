@@ -37,12 +37,12 @@ template <class T>
 void wrapped_kernel(const WrappedKernelPlan& plan, const CoefficientsView& trained, std::span<T> kernel,
                     std::span<std::byte> workspace, Executor& executor);
 
-// From dk = dLoss/dk (channels, plan.length) to da (groups, order), db (channels, order), dh0 (channels); overwrites them.
+// From dk = dLoss/dk (channels, plan.length) to da (groups, order), db (channels, order), dh0 (channels); overwrites
+// them.
 template <class T>
 void wrapped_kernel_vjp(const WrappedKernelPlan& plan, const CoefficientsView& trained,
-                        std::span<const T> kernel_gradient, std::span<double> a_gradient,
-                        std::span<double> b_gradient, std::span<double> h0_gradient,
-                        std::span<std::byte> workspace, Executor& executor);
+                        std::span<const T> kernel_gradient, std::span<double> a_gradient, std::span<double> b_gradient,
+                        std::span<double> h0_gradient, std::span<std::byte> workspace, Executor& executor);
 
 // The same with a workspace of their own on the default executor.
 std::vector<double> wrapped_kernel(const TrainedTransferFunction& trained);

@@ -19,3 +19,4 @@
 #include "rtf/stability.h"
 #include "rtf/transfer_function.h"
 #include "rtf/version.h"
+#include "rtf/workspace.h"

@@ -14,14 +14,11 @@ struct Signal {
   std::ptrdiff_t batch_stride = 0, length_stride = 0, channel_stride = 0;  // in elements
 
   T* at(std::size_t b, std::size_t t, std::size_t c) const {
-    return data + static_cast<std::ptrdiff_t>(b) * batch_stride +
-           static_cast<std::ptrdiff_t>(t) * length_stride +
+    return data + static_cast<std::ptrdiff_t>(b) * batch_stride + static_cast<std::ptrdiff_t>(t) * length_stride +
            static_cast<std::ptrdiff_t>(c) * channel_stride;
   }
 
-  operator Signal<const T>() const
-    requires(!std::is_const_v<T>)
-  {
+  operator Signal<const T>() const requires(!std::is_const_v<T>) {
     return {data, batch, length, channels, batch_stride, length_stride, channel_stride};
   }
 };

@@ -35,12 +35,7 @@ struct CoefficientsView {
 
   CoefficientsView() = default;
   CoefficientsView(const Coefficients& c)
-      : channels(c.channels),
-        groups(c.groups),
-        order(c.order),
-        a(c.a.data()),
-        b(c.b.data()),
-        h0(c.h0.data()) {}
+      : channels(c.channels), groups(c.groups), order(c.order), a(c.a.data()), b(c.b.data()), h0(c.h0.data()) {}
 
   std::size_t group_of(std::size_t channel) const { return channel / (channels / groups); }
   const double* denominator(std::size_t channel) const { return a + group_of(channel) * order; }

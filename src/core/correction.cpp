@@ -1,5 +1,5 @@
-// Trained numerator <-> plain numerator. Algorithm 1's kernel already is the exact response of the corrected system, with
-// lag L folded onto k[0], so the numerator is a short convolution of the response with the denominator.
+// Trained numerator <-> plain numerator. Algorithm 1's kernel already is the exact response of the corrected system,
+// with lag L folded onto k[0], so the numerator is a short convolution of the response with the denominator.
 #include "rtf/correction.h"
 
 #include <algorithm>
@@ -43,7 +43,8 @@ void check_condition(const char* operation, const Coefficients& c, std::size_t l
   const double bound = recurrence_bound(condition(tf, length));
   if (!(bound <= refused_bound))
     fail(ErrorCode::unstable, operation,
-         "over {} samples the recurrence would amplify rounding to {:.1e} (at most {:.0e} is allowed): a pole lies outside "
+         "over {} samples the recurrence would amplify rounding to {:.1e} (at most {:.0e} is allowed): a pole lies "
+         "outside "
          "the unit circle or the denominator is ill-conditioned; stream a refitted or constrained system instead",
          length, bound, refused_bound);
 }

@@ -25,7 +25,8 @@ std::vector<double> last_values(std::span<const double> a, std::span<const doubl
   // h_{M+j} = sum_i c_i h_{i+j} with z^M = sum_i c_i z^i modulo the denominator.
   const std::vector<double> c = power_modulo(length - n - 1, a);
   const std::vector<double> h = divide_series(b, a, 2 * n);
-  const std::vector<double> sums = multiply(std::vector<double>(c.rbegin(), c.rend()), std::span(h).subspan(1), 2 * n - 1);
+  const std::vector<double> sums =
+      multiply(std::vector<double>(c.rbegin(), c.rend()), std::span(h).subspan(1), 2 * n - 1);
   for (std::size_t j = 1; j <= n; ++j) last[j - 1] = sums[n - 2 + j];
   return last;
 }

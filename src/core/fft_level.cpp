@@ -57,8 +57,8 @@ std::unique_ptr<Fft<T>> make(FftKind kind, FftLanes lanes, std::size_t length) {
 }  // namespace rtf
 
 extern "C" const rtf::FftBackend* RTF_JOIN(rtf_fft_, RTF_FFT_LEVEL)() {
-  static const rtf::FftBackend backend{
-      rtf::make<float>, rtf::make<double>,
-      [](std::size_t n) { return DUCC0_NAMESPACE::detail_fft::util1d::good_size_cmplx(n); }};
+  static const rtf::FftBackend backend{rtf::make<float>, rtf::make<double>, [](std::size_t n) {
+                                         return DUCC0_NAMESPACE::detail_fft::util1d::good_size_cmplx(n);
+                                       }};
   return &backend;
 }

@@ -10,10 +10,14 @@ namespace rtf {
 
 const char* name(InstructionSet set) {
   switch (set) {
-    case InstructionSet::portable: return "portable";
-    case InstructionSet::v2: return "v2";
-    case InstructionSet::v3: return "v3";
-    case InstructionSet::v4: return "v4";
+    case InstructionSet::portable:
+      return "portable";
+    case InstructionSet::v2:
+      return "v2";
+    case InstructionSet::v3:
+      return "v3";
+    case InstructionSet::v4:
+      return "v4";
   }
   return "?";
 }
@@ -40,7 +44,8 @@ InstructionSet checked(InstructionSet set) {
 InstructionSet initial() {
   const char* wanted = std::getenv("RTF_INSTRUCTION_SET");
   if (wanted == nullptr || *wanted == '\0') return instruction_sets().back();
-  for (const InstructionSet set : {InstructionSet::portable, InstructionSet::v2, InstructionSet::v3, InstructionSet::v4})
+  for (const InstructionSet set :
+       {InstructionSet::portable, InstructionSet::v2, InstructionSet::v3, InstructionSet::v4})
     if (std::string(wanted) == name(set)) return checked(set);
   throw Error(ErrorCode::argument, "instruction_set",
               "RTF_INSTRUCTION_SET is '" + std::string(wanted) + "'; it may be portable, v2, v3 or v4");

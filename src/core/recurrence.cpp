@@ -59,8 +59,8 @@ std::size_t check_states(const char* operation, const TransferFunction& tf, std:
     return 0;
   }
   if (size % one != 0)
-    fail(ErrorCode::argument, operation, "the state has {} values, which is no multiple of {} channels x order {}", size,
-         tf.channels, tf.order);
+    fail(ErrorCode::argument, operation, "the state has {} values, which is no multiple of {} channels x order {}",
+         size, tf.channels, tf.order);
   return size / one;
 }
 

@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "core/arguments.h"
-#include "cpu/convolution_lanes.h"
+#include "core/carver.h"
 #include "core/fft.h"
-#include "core/workspace.h"
+#include "cpu/convolution_lanes.h"
+#include "rtf/workspace.h"
 
 namespace rtf {
 namespace {
@@ -18,8 +19,9 @@ constexpr std::size_t batch_tile = 8;
 
 std::size_t ceil_div(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 
-// Lengths that can be split are, so that their transforms stay in the cache. Of 1,024 and 2,048 points all that a butterfly
-// touches falls into one set of the first-level cache: 35/32 of them, with factors 5 and 7, is measured to be faster.
+// Lengths that can be split are, so that their transforms stay in the cache. Of 1,024 and 2,048 points all that a
+// butterfly touches falls into one set of the first-level cache: 35/32 of them, with factors 5 and 7, is measured to be
+// faster.
 std::size_t transform_size(std::size_t length) {
   constexpr std::size_t split = cpu::convolution_split;
   if (length < 64 * split) return good_size(std::max<std::size_t>(length, 1));
@@ -45,7 +47,8 @@ struct ConvolutionPlan<T>::Impl {
   const std::size_t used;         // kernel samples that can reach an output
   const std::size_t longest_lag;  // of the backward kernel: one less than the length
   const std::size_t tiles;        // of channels
-  const std::size_t together;     // tiles that one task takes in turn: those of one cache line, which threads should not share
+  const std::size_t
+      together;  // tiles that one task takes in turn: those of one cache line, which threads should not share
   const std::size_t batch_tiles;  // of sequences
   const std::size_t elements;     // of T in the spectrum of a tile
 
@@ -68,9 +71,7 @@ struct ConvolutionPlan<T>::Impl {
   struct Row {
     T *z, *other, *buffer;
   };
-  std::size_t row_space() const {
-    return array_bytes<T>(elements + fft->elements + fft->buffer) / sizeof(T);
-  }
+  std::size_t row_space() const { return array_bytes<T>(elements + fft->elements + fft->buffer) / sizeof(T); }
   Row row(T* space, std::size_t index) const {
     T* z = space + index * row_space();
     return {z, z + elements, z + elements + fft->elements};
@@ -134,14 +135,16 @@ std::size_t ConvolutionPlan<T>::workspace_bytes(const Executor& executor) const 
 
 template <class T>
 std::size_t ConvolutionPlan<T>::vjp_workspace_bytes(const Executor& executor) const {
-  return array_bytes<T>(impl->tiles * impl->elements) + array_bytes<T>(impl->batch_tiles * impl->tiles * impl->elements) +
+  return array_bytes<T>(impl->tiles * impl->elements) +
+         array_bytes<T>(impl->batch_tiles * impl->tiles * impl->elements) +
          array_bytes<T>(2 * executor.workers() * impl->row_space()) + workspace_alignment;
 }
 
 template <class T>
 struct KernelSpectrum<T>::Impl {
   std::size_t elements;  // what the plan's tiles hold, to tell another plan's spectrum
-  AlignedVector<T> spectra;
+  Workspace spectra;
+  const T* data() const { return reinterpret_cast<const T*>(spectra.data()); }
 };
 
 template <class T>
@@ -150,9 +153,10 @@ KernelSpectrum<T>::KernelSpectrum(const ConvolutionPlan<T>& plan, std::span<cons
   Executor& executor = default_executor();
   auto made = std::make_shared<Impl>();
   made->elements = plan.impl->elements;
-  made->spectra.resize(plan.impl->tiles * plan.impl->elements);
-  AlignedVector<T> space(executor.workers() * plan.impl->row_space());
-  plan.impl->spectra(kernel.data(), made->spectra.data(), space.data(), executor);
+  made->spectra = Workspace(plan.impl->tiles * plan.impl->elements * sizeof(T));
+  const Workspace space(executor.workers() * plan.impl->row_space() * sizeof(T));
+  plan.impl->spectra(kernel.data(), reinterpret_cast<T*>(made->spectra.data()), reinterpret_cast<T*>(space.data()),
+                     executor);
   impl = std::move(made);
 }
 
@@ -200,11 +204,12 @@ void convolve(const ConvolutionPlan<T>& plan, Signal<const std::type_identity_t<
               Signal<std::type_identity_t<T>> y, Offsets offsets, std::span<std::byte> workspace, Executor& executor) {
   check_sequences("convolve", u, offsets, plan.batch, plan.length, plan.channels);
   check_signal("convolve", "y", y, u.batch, u.length, u.channels);
-  check_count("convolve", "the kernel's spectrum", kernel.impl->spectra.size(), plan.impl->tiles * plan.impl->elements);
+  check_count("convolve", "the kernel's spectrum", kernel.impl->spectra.size() / sizeof(T),
+              plan.impl->tiles * plan.impl->elements);
   check_count("convolve", "a tile of the kernel's spectrum", kernel.impl->elements, plan.impl->elements);
   Carver carver(workspace, plan.workspace_bytes(executor) - workspace_alignment, "convolve");
   T* space = carver.take<T>(executor.workers() * plan.impl->row_space());
-  convolve_spectra<T>(plan, u, kernel.impl->spectra.data(), y, offsets, space, executor);
+  convolve_spectra<T>(plan, u, kernel.impl->data(), y, offsets, space, executor);
 }
 
 template <class T>
@@ -226,8 +231,8 @@ void convolve_vjp(const ConvolutionPlan<T>& plan, Signal<const std::type_identit
 
   impl.spectra(kernel.data(), spectra, space, executor);
   // A task takes as many tiles as leave two tasks to each worker: neighbouring tiles share the pages of a sequence.
-  const std::size_t span = std::clamp(impl.batch_tiles * tiles / (2 * executor.workers()), std::min(impl.together, tiles),
-                                      std::max<std::size_t>(tiles, 1));
+  const std::size_t span = std::clamp(impl.batch_tiles * tiles / (2 * executor.workers()),
+                                      std::min(impl.together, tiles), std::max<std::size_t>(tiles, 1));
   const std::size_t spans = ceil_div(tiles, span);
   parallel_for(executor, impl.batch_tiles * spans, [&](std::size_t task, std::size_t worker) {
     const std::size_t first_tile = task % spans * span, last_tile = std::min(first_tile + span, tiles);
@@ -278,19 +283,19 @@ void convolve(Signal<const std::type_identity_t<T>> u, std::span<const T> kernel
   const ConvolutionPlan<T> plan(sequence_count(u.batch, offsets), longest_sequence(u.length, offsets), u.channels,
                                 kernel.size() / (kernels * u.channels), direction);
   Executor& executor = default_executor();
-  OwnWorkspace workspace(plan.workspace_bytes(executor));
-  convolve(plan, u, kernel, y, offsets, workspace.span(), executor);
+  const Workspace workspace(plan.workspace_bytes(executor));
+  convolve(plan, u, kernel, y, offsets, workspace, executor);
 }
 
-#define RTF_INSTANTIATE(T)                                                                                            \
-  template class ConvolutionPlan<T>;                                                                                  \
-  template class KernelSpectrum<T>;                                                                                   \
-  template void convolve(const ConvolutionPlan<T>&, Signal<const T>, const KernelSpectrum<T>&, Signal<T>, Offsets,    \
-                         std::span<std::byte>, Executor&);                                                            \
-  template void convolve(const ConvolutionPlan<T>&, Signal<const T>, std::span<const T>, Signal<T>, Offsets,          \
-                         std::span<std::byte>, Executor&);                                                            \
-  template void convolve_vjp(const ConvolutionPlan<T>&, Signal<const T>, std::span<const T>, Signal<const T>,         \
-                             Signal<T>, std::span<T>, Offsets, std::span<std::byte>, Executor&);                      \
+#define RTF_INSTANTIATE(T)                                                                                         \
+  template class ConvolutionPlan<T>;                                                                               \
+  template class KernelSpectrum<T>;                                                                                \
+  template void convolve(const ConvolutionPlan<T>&, Signal<const T>, const KernelSpectrum<T>&, Signal<T>, Offsets, \
+                         std::span<std::byte>, Executor&);                                                         \
+  template void convolve(const ConvolutionPlan<T>&, Signal<const T>, std::span<const T>, Signal<T>, Offsets,       \
+                         std::span<std::byte>, Executor&);                                                         \
+  template void convolve_vjp(const ConvolutionPlan<T>&, Signal<const T>, std::span<const T>, Signal<const T>,      \
+                             Signal<T>, std::span<T>, Offsets, std::span<std::byte>, Executor&);                   \
   template void convolve<T>(Signal<const T>, std::span<const T>, Signal<T>, Direction, Offsets);
 RTF_INSTANTIATE(float)
 RTF_INSTANTIATE(double)

@@ -130,7 +130,8 @@ HWY_INLINE void merge(const Element<D>* z, std::size_t t, const RightAngle<Eleme
 constexpr std::size_t tile = 16;
 constexpr std::size_t most_lanes = 64;
 
-// Rows of channels-last signals lie far apart, where the hardware does not prefetch; it is asked to, this many samples ahead.
+// Rows of channels-last signals lie far apart, where the hardware does not prefetch; it is asked to, this many samples
+// ahead.
 constexpr std::ptrdiff_t ahead = 4;
 
 template <class D, class T>
@@ -256,9 +257,9 @@ void store_kernel_split(T* z, const RightAngle<T>& grid, const KernelRows<T>& ke
     Complex<D> x[S];
     merge<D, S>(z, t, grid, x);
     for (std::size_t r = 0; r < S; ++r)
-      store_complex<D>(multiply_conj<D>(x[r], hn::Set(d, static_cast<T>(step_re[r])),
-                                        hn::Set(d, static_cast<T>(step_im(r)))),
-                       z, t + r * grid.part);
+      store_complex<D>(
+          multiply_conj<D>(x[r], hn::Set(d, static_cast<T>(step_re[r])), hn::Set(d, static_cast<T>(step_im(r)))), z,
+          t + r * grid.part);
   }
   for (std::size_t l = 0; l < kernel.forward.channels; ++l) {
     for (std::size_t t = 0; t < kernel.forward_count; ++t) *kernel.forward.at(t, l) = z[2 * t * lanes + l];
@@ -326,9 +327,9 @@ void add_to(const T* HWY_RESTRICT from, std::size_t size, T* HWY_RESTRICT z) {
 
 template <class D>
 const ConvolutionLanes<Element<D>>& table() {
-  static const ConvolutionLanes<Element<D>> functions{
-      hn::Lanes(D()),       load<D>,      store<D>, load_kernel<D>, store_kernel<D>,
-      multiply_spectrum<D>, correlate<D>, scale<D>, add_to<D>};
+  static const ConvolutionLanes<Element<D>> functions{hn::Lanes(D()), load<D>,         store<D>,
+                                                      load_kernel<D>, store_kernel<D>, multiply_spectrum<D>,
+                                                      correlate<D>,   scale<D>,        add_to<D>};
   return functions;
 }
 const ConvolutionLanes<float>& table_float() { return table<hn::ScalableTag<float>>(); }

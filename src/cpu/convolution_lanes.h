@@ -1,7 +1,7 @@
 // The loops of the right-angle convolution around its transforms, `lanes` rows side by side.
 //
-// A transform of m = split * s points is `split` transforms of s points after one butterfly across the signal. Fused into
-// the load and the store, that butterfly costs no pass over memory, and the short transforms stay in the cache.
+// A transform of m = split * s points is `split` transforms of s points after one butterfly across the signal. Fused
+// into the load and the store, that butterfly costs no pass over memory, and the short transforms stay in the cache.
 #pragma once
 
 #include <cstddef>

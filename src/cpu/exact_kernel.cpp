@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "core/arguments.h"
+#include "core/carver.h"
 #include "core/polynomial.h"
-#include "core/workspace.h"
 #include "cpu/recurrence.h"
 #include "rtf/correction.h"
 #include "rtf/kernel.h"
@@ -57,8 +57,8 @@ std::vector<double> exact_kernel(const TransferFunction& tf, std::size_t length,
     if (method == KernelMethod::newton) g = inverse_series(a, length);
     for (std::size_t channel = group * each; channel < (group + 1) * each; ++channel) {
       const auto b = numerator(tf, channel);
-      std::vector<double> h = method == KernelMethod::newton ? multiply(with_leading_zero(b), g, length)
-                                                             : divide_series(b, a, length);
+      std::vector<double> h =
+          method == KernelMethod::newton ? multiply(with_leading_zero(b), g, length) : divide_series(b, a, length);
       h[0] = tf.h0[channel];
       std::copy(h.begin(), h.end(), kernel.begin() + static_cast<std::ptrdiff_t>(channel * length));
     }
@@ -98,8 +98,10 @@ CoefficientsGradient exact_kernel_vjp(const TransferFunction& tf, std::size_t le
 std::vector<double> kernel(const TrainedTransferFunction& trained, std::size_t length) {
   const std::vector<double> wrapped = wrapped_kernel(trained);
   std::vector<double> result;
-  if (length > trained.length) result = exact_kernel(correct(trained), length);
-  else result.resize(trained.channels * length);
+  if (length > trained.length)
+    result = exact_kernel(correct(trained), length);
+  else
+    result.resize(trained.channels * length);
   for (std::size_t channel = 0; channel < trained.channels; ++channel)
     std::copy_n(wrapped.begin() + static_cast<std::ptrdiff_t>(channel * trained.length),
                 std::min(length, trained.length), result.begin() + static_cast<std::ptrdiff_t>(channel * length));

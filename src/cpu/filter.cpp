@@ -7,23 +7,28 @@
 #include <optional>
 
 #include "core/arguments.h"
+#include "core/carver.h"
 #include "core/conditioning.h"
 #include "core/fft.h"
-#include "core/workspace.h"
 #include "cpu/cost_table.h"
 #include "cpu/recurrence.h"
 #include "cpu/state_convolution.h"
 #include "rtf/convolution.h"
 #include "rtf/stability.h"
+#include "rtf/workspace.h"
 
 namespace rtf {
 
 const char* name(FilterMethod method) {
   switch (method) {
-    case FilterMethod::automatic: return "auto";
-    case FilterMethod::recurrence: return "recurrence";
-    case FilterMethod::fft: return "fft";
-    case FilterMethod::block: return "block";
+    case FilterMethod::automatic:
+      return "auto";
+    case FilterMethod::recurrence:
+      return "recurrence";
+    case FilterMethod::fft:
+      return "fft";
+    case FilterMethod::block:
+      return "block";
   }
   return "?";
 }
@@ -38,7 +43,8 @@ struct Sizes {
 
 // Chunks of the block method: long enough that the state's prefix is small beside them, short enough for the cache.
 std::size_t block_length(const Sizes& s) {
-  const std::size_t wanted = s.block_length > 0 ? s.block_length : std::max<std::size_t>(4096, std::bit_ceil(4 * s.order));
+  const std::size_t wanted =
+      s.block_length > 0 ? s.block_length : std::max<std::size_t>(4096, std::bit_ceil(4 * s.order));
   return std::min(wanted, std::max<std::size_t>(s.length, 1));
 }
 
@@ -88,7 +94,8 @@ double method_cost(FilterMethod method, const Sizes& s, InstructionSet set) {
       return static_cast<double>((s.length + chunk - 1) / chunk) *
              state_convolution_cost(table, inner, chunk, true, lanes);
     }
-    case FilterMethod::automatic: break;
+    case FilterMethod::automatic:
+      break;
   }
   return 0;
 }
@@ -119,7 +126,8 @@ FilterPlan<T>::FilterPlan(const TransferFunction& tf, std::size_t batch_, std::s
   made->bound = recurrence_bound(condition(tf, length));
   if (!(made->bound <= refused_bound))
     fail(ErrorCode::unstable, "filter",
-         "over {} samples rounding would grow to {:.1e} (at most {:.0e} is allowed): a pole lies outside the unit circle or "
+         "over {} samples rounding would grow to {:.1e} (at most {:.0e} is allowed): a pole lies outside the unit "
+         "circle or "
          "the denominator is ill-conditioned",
          length, made->bound, refused_bound);
   made->method = options.method;
@@ -134,12 +142,15 @@ FilterPlan<T>::FilterPlan(const TransferFunction& tf, std::size_t batch_, std::s
       }
     }
   } else if (made->bound > tolerance<T>) {
-    made->warning = fmt::format("rounding may reach {:.1e} of the largest value, past the tolerance {:.0e} of method {}",
-                                made->bound, tolerance<T>, name(options.method));
+    made->warning =
+        fmt::format("rounding may reach {:.1e} of the largest value, past the tolerance {:.0e} of method {}",
+                    made->bound, tolerance<T>, name(options.method));
   }
 
   switch (made->method) {
-    case FilterMethod::recurrence: made->recurrence.emplace(tf, set); break;
+    case FilterMethod::recurrence:
+      made->recurrence.emplace(tf, set);
+      break;
     case FilterMethod::fft:
       if (!options.initial_state && !options.final_state) {
         const std::vector<double> exact = exact_kernel(tf, std::max<std::size_t>(length, 1));
@@ -154,7 +165,8 @@ FilterPlan<T>::FilterPlan(const TransferFunction& tf, std::size_t batch_, std::s
       made->chunk = block_length(sizes);
       made->state_convolution.emplace(tf, batch, made->chunk, true, true);
       break;
-    case FilterMethod::automatic: break;
+    case FilterMethod::automatic:
+      break;
   }
   impl = std::move(made);
 }
@@ -221,15 +233,15 @@ void filter(const TransferFunction& tf, Signal<const T> u, Signal<std::type_iden
   const FilterPlan<T> plan(tf, sequence_count(u.batch, offsets), longest_sequence(u.length, offsets),
                            {method, !initial_state.empty(), !final_state.empty()});
   Executor& executor = default_executor();
-  OwnWorkspace workspace(plan.workspace_bytes(executor));
-  filter<T>(plan, u, y, initial_state, final_state, offsets, workspace.span(), executor);
+  const Workspace workspace(plan.workspace_bytes(executor));
+  filter<T>(plan, u, y, initial_state, final_state, offsets, workspace, executor);
 }
 
-#define RTF_INSTANTIATE(T)                                                                                     \
-  template class FilterPlan<T>;                                                                                \
-  template void filter(const FilterPlan<T>&, Signal<const T>, Signal<T>, std::span<const T>, std::span<T>,     \
-                       Offsets, std::span<std::byte>, Executor&);                                              \
-  template void filter(const TransferFunction&, Signal<const T>, Signal<T>, std::span<const T>, std::span<T>,  \
+#define RTF_INSTANTIATE(T)                                                                                          \
+  template class FilterPlan<T>;                                                                                     \
+  template void filter(const FilterPlan<T>&, Signal<const T>, Signal<T>, std::span<const T>, std::span<T>, Offsets, \
+                       std::span<std::byte>, Executor&);                                                            \
+  template void filter(const TransferFunction&, Signal<const T>, Signal<T>, std::span<const T>, std::span<T>,       \
                        FilterMethod, Offsets);
 RTF_INSTANTIATE(float)
 RTF_INSTANTIATE(double)

@@ -3,26 +3,28 @@
 #include <vector>
 
 #include "core/arguments.h"
+#include "core/carver.h"
 #include "core/polynomial.h"
-#include "core/workspace.h"
 #include "rtf/convolution.h"
 #include "rtf/filter.h"
+#include "rtf/workspace.h"
 
 namespace rtf {
 namespace {
 
 using Values = std::vector<double>;
 
-// One convolution_vjp with kernels (channels, length), accumulated into the gradient of the signal; returns the kernels'.
+// One convolution_vjp with kernels (channels, length), accumulated into the gradient of the signal; returns the
+// kernels'.
 Values convolve_back(const Values& signal, const Values& kernel, const Values& gradient, std::size_t batch,
                      std::size_t length, std::size_t channels, Values& signal_gradient) {
   const ConvolutionPlan<double> plan(batch, length, channels, length);
   Executor& executor = default_executor();
-  OwnWorkspace workspace(plan.vjp_workspace_bytes(executor));
+  const Workspace workspace(plan.vjp_workspace_bytes(executor));
   Values du(signal.size()), dk(kernel.size());
   convolve_vjp(plan, channels_last(signal.data(), batch, length, channels), kernel,
                channels_last(gradient.data(), batch, length, channels),
-               channels_last(du.data(), batch, length, channels), dk, {}, workspace.span(), executor);
+               channels_last(du.data(), batch, length, channels), dk, {}, workspace, executor);
   for (std::size_t i = 0; i < du.size(); ++i) signal_gradient[i] += du[i];
   return dk;
 }
@@ -90,8 +92,8 @@ FilterGradient<T> filter_vjp(const TransferFunction& tf, Signal<const T> u,
 
   Values d_extended(extended.size(), 0.0);
   const Values kernel = exact_kernel(tf, std::max<std::size_t>(total, 1));
-  const Values dk = total == 0 ? Values(channels, 0.0)
-                               : convolve_back(extended, kernel, dy, batch, total, channels, d_extended);
+  const Values dk =
+      total == 0 ? Values(channels, 0.0) : convolve_back(extended, kernel, dy, batch, total, channels, d_extended);
   FilterGradient<T> result;
   result.coefficients = exact_kernel_vjp(tf, std::max<std::size_t>(total, 1), dk);
   const auto a_gradient = [&](std::size_t channel) {
@@ -115,8 +117,7 @@ FilterGradient<T> filter_vjp(const TransferFunction& tf, Signal<const T> u,
     for (std::size_t s = 0; s < batch; ++s)
       for (std::size_t c = 0; c < channels; ++c)
         for (std::size_t k = 1; k <= n; ++k)
-          result.initial_state[(s * channels + c) * n + k - 1] =
-              static_cast<T>(d_past[(s * n + n - k) * channels + c]);
+          result.initial_state[(s * channels + c) * n + k - 1] = static_cast<T>(d_past[(s * n + n - k) * channels + c]);
   }
   result.u.resize(u.batch * u.length * channels);
   const auto du = channels_last(result.u.data(), u.batch, u.length, channels);

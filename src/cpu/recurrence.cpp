@@ -125,7 +125,8 @@ void Recurrence::run_channel(Signal<const T> u, Signal<T> y, const T* initial_st
     simd_.across_time(tf_.a.data() + group * n, tf_.b.data() + channel * n, tf_.h0[channel],
                       tables_.data() + 4 * lanes * lanes * (channel - first_alone_), n, count, v, rows);
     T* to = y.at(0, t, channel);
-    for (std::size_t i = 0; i < count; ++i) to[static_cast<std::ptrdiff_t>(i) * y.length_stride] = static_cast<T>(rows[i]);
+    for (std::size_t i = 0; i < count; ++i)
+      to[static_cast<std::ptrdiff_t>(i) * y.length_stride] = static_cast<T>(rows[i]);
     std::copy_n(past + count, kept, past);
   }
   if (final_state != nullptr)

@@ -1,11 +1,12 @@
-// The direct-form recurrence over whole signals: prepared coefficients and the loop over sequences, channels and chunks.
+// The direct-form recurrence over whole signals: prepared coefficients and the loop over sequences, channels and
+// chunks.
 #pragma once
 
 #include <cstddef>
 #include <span>
 #include <vector>
 
-#include "core/workspace.h"
+#include "core/carver.h"
 #include "cpu/recurrence_lanes.h"
 #include "rtf/executor.h"
 #include "rtf/signal.h"

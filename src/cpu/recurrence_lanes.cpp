@@ -129,8 +129,8 @@ void across_time(const double* a, const double* b, double h0, const double* tabl
   const std::size_t lanes = hn::Lanes(d);
   const double *v_forced = tables, *v_last = tables + lanes * lanes;
   const double *y_forced = tables + 2 * lanes * lanes, *y_last = tables + 3 * lanes * lanes;
-  // The newest block waits here: it acts through its tables, and its place among the older samples reads as zero. Only the
-  // few operations from one block to the next depend on each other.
+  // The newest block waits here: it acts through its tables, and its place among the older samples reads as zero. Only
+  // the few operations from one block to the next depend on each other.
   HWY_ALIGN double last[HWY_MAX_BYTES / sizeof(double)], forced[HWY_MAX_BYTES / sizeof(double)];
   const std::size_t blocks = count / lanes;
   if (blocks > 0) {
@@ -210,7 +210,7 @@ void store(const double* rows, std::size_t count, LaneRows<T> to) {
 }
 
 const RecurrenceLanes& table() {
-  static const RecurrenceLanes functions{hn::Lanes(Tag()), across_channels, across_time, load<float>,
+  static const RecurrenceLanes functions{hn::Lanes(Tag()), across_channels, across_time,  load<float>,
                                          load<double>,     store<float>,    store<double>};
   return functions;
 }

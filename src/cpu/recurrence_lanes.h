@@ -13,14 +13,15 @@ namespace rtf::cpu {
 struct RecurrenceLanes {
   std::size_t lanes;
 
-  // One channel a lane. a and b hold rows 1..order of `lanes` values, order = padded_order(n), zeros past n; h0 one row.
-  // v points at the first new sample; the `order` rows before it hold the past. u holds `count` rows and becomes y.
+  // One channel a lane. a and b hold rows 1..order of `lanes` values, order = padded_order(n), zeros past n; h0 one
+  // row. v points at the first new sample; the `order` rows before it hold the past. u holds `count` rows and becomes
+  // y.
   void (*across_channels)(const double* a, const double* b, const double* h0, std::size_t order, std::size_t count,
                           double* v, double* u);
 
   // One channel, a block of `lanes` samples at a time. a and b hold `order` values, tables what block_tables() gives.
-  // v points at the first new sample; max(order, lanes) values before it hold the past, and `lanes` values of room follow
-  // the last. u holds `count` values and becomes y.
+  // v points at the first new sample; max(order, lanes) values before it hold the past, and `lanes` values of room
+  // follow the last. u holds `count` values and becomes y.
   void (*across_time)(const double* a, const double* b, double h0, const double* tables, std::size_t order,
                       std::size_t count, double* v, double* u);
 
@@ -33,8 +34,9 @@ struct RecurrenceLanes {
 
 const RecurrenceLanes& recurrence_lanes(InstructionSet set);
 
-// What a block of `lanes` samples owes to the block before it and to its own forced response, that is, to the input less
-// what older samples feed back. Four matrices, column by column: the forced response and the last block to v, then to y.
+// What a block of `lanes` samples owes to the block before it and to its own forced response, that is, to the input
+// less what older samples feed back. Four matrices, column by column: the forced response and the last block to v, then
+// to y.
 std::vector<double> block_tables(std::span<const double> a, std::span<const double> b, std::size_t lanes);
 
 // across_channels always takes the three newest taps.

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/arguments.h"
+#include "core/carver.h"
 #include "core/polynomial.h"
-#include "core/workspace.h"
 #include "rtf/kernel.h"
 
 namespace rtf::cpu {

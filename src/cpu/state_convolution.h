@@ -1,6 +1,6 @@
-// Filtering with state by FFT, in double. A state x0 = (v_{-1}, ..., v_{-n}) is what the input prefix A(w) (v_{-n}, ..., v_{-1})
-// leaves behind, so the signal with that prefix in front is filtered from rest: y is the tail of its convolution with the
-// kernel, and the final state the last values of its convolution with 1/A.
+// Filtering with state by FFT, in double. A state x0 = (v_{-1}, ..., v_{-n}) is what the input prefix A(w) (v_{-n},
+// ..., v_{-1}) leaves behind, so the signal with that prefix in front is filtered from rest: y is the tail of its
+// convolution with the kernel, and the final state the last values of its convolution with 1/A.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ class StateConvolution {
 
   std::size_t workspace_bytes(const Executor& executor) const;
 
-  // Samples [first, first + length) of every sequence, or what there is of them. States are (batch, channels, order) and may
-  // be one array; a sequence that has no sample there keeps its state.
+  // Samples [first, first + length) of every sequence, or what there is of them. States are (batch, channels, order)
+  // and may be one array; a sequence that has no sample there keeps its state.
   template <class T>
   void run(Signal<const T> u, Signal<T> y, Offsets offsets, std::size_t first, const double* initial_state,
            double* final_state, std::span<std::byte> workspace, Executor& executor) const;

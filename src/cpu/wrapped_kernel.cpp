@@ -6,10 +6,11 @@
 #include <vector>
 
 #include "core/arguments.h"
+#include "core/carver.h"
 #include "core/fft.h"
-#include "core/workspace.h"
 #include "cpu/wrapped_kernel_lanes.h"
 #include "rtf/kernel.h"
+#include "rtf/workspace.h"
 
 namespace rtf {
 
@@ -23,9 +24,7 @@ struct WrappedKernelPlan::Impl {
         fft(get_fft<double>(FftKind::real, FftLanes::all, length, set)),
         tiles((channels + fft->lanes - 1) / fft->lanes) {}
 
-  std::size_t row_space() const {
-    return array_bytes<double>(FftRow<double>::elements(*fft)) / sizeof(double);
-  }
+  std::size_t row_space() const { return array_bytes<double>(FftRow<double>::elements(*fft)) / sizeof(double); }
   FftRow<double> row(double* space, std::size_t worker, std::size_t index) const {
     return {*fft, space + (3 * worker + index) * row_space()};
   }
@@ -38,8 +37,7 @@ struct WrappedKernelPlan::Impl {
   }
 
   // The transforms of (1, a) and (0, b) of a tile of channels. Lanes past the last channel hold a = 1, b = 0.
-  void load_spectra(const CoefficientsView& trained, std::size_t tile, FftRow<double>& a,
-                    FftRow<double>& b) const {
+  void load_spectra(const CoefficientsView& trained, std::size_t tile, FftRow<double>& a, FftRow<double>& b) const {
     std::fill_n(a.data, fft->elements, 0.0);
     std::fill_n(b.data, fft->elements, 0.0);
     for (std::size_t lane = 0; lane < fft->lanes; ++lane) {
@@ -68,7 +66,8 @@ WrappedKernelPlan::WrappedKernelPlan(std::size_t channels_, std::size_t groups_,
 
 std::size_t WrappedKernelPlan::workspace_bytes(const Executor& executor) const {
   return array_bytes<double>(3 * executor.workers() * impl->row_space()) +
-         array_bytes<double>(impl->tiles * impl->fft->lanes) + array_bytes<double>(channels * order) + workspace_alignment;
+         array_bytes<double>(impl->tiles * impl->fft->lanes) + array_bytes<double>(channels * order) +
+         workspace_alignment;
 }
 
 namespace {
@@ -88,7 +87,8 @@ void check_denominators(const char* operation, const CoefficientsView& c, const 
     const double least = std::sqrt(smallest[channel]);
     if (!(least > std::numeric_limits<double>::epsilon() * norm))
       fail(ErrorCode::unstable, operation,
-           "denominator {} vanishes (|A| = {:.3g}) at a {}-th root of unity, where Algorithm 1 divides by it; use another "
+           "denominator {} vanishes (|A| = {:.3g}) at a {}-th root of unity, where Algorithm 1 divides by it; use "
+           "another "
            "length or the exact kernel",
            c.group_of(channel), least, length);
   }
@@ -175,9 +175,9 @@ std::vector<double> wrapped_kernel(const TrainedTransferFunction& trained) {
   validate(trained, "wrapped_kernel");
   const WrappedKernelPlan plan(trained.channels, trained.groups, trained.order, trained.length);
   Executor& executor = default_executor();
-  OwnWorkspace workspace(plan.workspace_bytes(executor));
+  const Workspace workspace(plan.workspace_bytes(executor));
   std::vector<double> kernel(trained.channels * trained.length);
-  wrapped_kernel<double>(plan, trained, kernel, workspace.span(), executor);
+  wrapped_kernel<double>(plan, trained, kernel, workspace, executor);
   return kernel;
 }
 
@@ -186,19 +186,18 @@ CoefficientsGradient wrapped_kernel_vjp(const TrainedTransferFunction& trained,
   validate(trained, "wrapped_kernel_vjp");
   const WrappedKernelPlan plan(trained.channels, trained.groups, trained.order, trained.length);
   Executor& executor = default_executor();
-  OwnWorkspace workspace(plan.workspace_bytes(executor));
+  const Workspace workspace(plan.workspace_bytes(executor));
   CoefficientsGradient gradient{std::vector<double>(trained.a.size()), std::vector<double>(trained.b.size()),
                                 std::vector<double>(trained.h0.size())};
-  wrapped_kernel_vjp<double>(plan, trained, kernel_gradient, gradient.a, gradient.b, gradient.h0, workspace.span(),
-                             executor);
+  wrapped_kernel_vjp<double>(plan, trained, kernel_gradient, gradient.a, gradient.b, gradient.h0, workspace, executor);
   return gradient;
 }
 
-#define RTF_INSTANTIATE(T)                                                                                          \
-  template void wrapped_kernel(const WrappedKernelPlan&, const CoefficientsView&, std::span<T>,                     \
-                               std::span<std::byte>, Executor&);                                                    \
-  template void wrapped_kernel_vjp(const WrappedKernelPlan&, const CoefficientsView&, std::span<const T>,           \
-                                   std::span<double>, std::span<double>, std::span<double>, std::span<std::byte>,   \
+#define RTF_INSTANTIATE(T)                                                                                            \
+  template void wrapped_kernel(const WrappedKernelPlan&, const CoefficientsView&, std::span<T>, std::span<std::byte>, \
+                               Executor&);                                                                            \
+  template void wrapped_kernel_vjp(const WrappedKernelPlan&, const CoefficientsView&, std::span<const T>,             \
+                                   std::span<double>, std::span<double>, std::span<double>, std::span<std::byte>,     \
                                    Executor&);
 RTF_INSTANTIATE(float)
 RTF_INSTANTIATE(double)

@@ -25,7 +25,8 @@ constexpr std::size_t array_bytes(std::size_t count) {
 class Carver {
  public:
   Carver(std::span<std::byte> workspace, std::size_t needed, const char* operation) : at_(workspace.data()) {
-    const auto skip = (workspace_alignment - reinterpret_cast<std::uintptr_t>(at_) % workspace_alignment) % workspace_alignment;
+    const auto skip =
+        (workspace_alignment - reinterpret_cast<std::uintptr_t>(at_) % workspace_alignment) % workspace_alignment;
     if (workspace.size() < needed || workspace.size() - needed < skip)
       throw Error(ErrorCode::argument, operation,
                   "the workspace has " + std::to_string(workspace.size()) + " bytes; this plan needs " +
@@ -60,15 +61,5 @@ struct AlignedAllocator {
 // What SIMD code loads in whole vectors.
 template <class T>
 using AlignedVector = std::vector<T, AlignedAllocator<T>>;
-
-// A workspace of its own, for the convenience overloads.
-class OwnWorkspace {
- public:
-  explicit OwnWorkspace(std::size_t bytes) : bytes_(bytes) {}
-  std::span<std::byte> span() { return bytes_; }
-
- private:
-  AlignedVector<std::byte> bytes_;
-};
 
 }  // namespace rtf

@@ -1,0 +1,40 @@
+#include "rtf/workspace.h"
+
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+namespace rtf {
+namespace {
+
+constexpr std::size_t cache_line = 64;
+constexpr std::size_t huge_page = std::size_t{2} << 20;
+
+}  // namespace
+
+Workspace::Workspace(std::size_t bytes) : bytes_(bytes) {
+  const std::size_t alignment = bytes >= huge_page ? huge_page : cache_line;
+  data_ = static_cast<std::byte*>(std::aligned_alloc(alignment, (bytes + alignment) / alignment * alignment));
+  if (data_ == nullptr) throw std::bad_alloc();
+#if defined(__linux__)
+  // Advice: without huge pages the memory is as good as any.
+  if (bytes >= huge_page) madvise(data_, bytes, MADV_HUGEPAGE);
+#endif
+}
+
+Workspace::~Workspace() { std::free(data_); }
+
+Workspace::Workspace(Workspace&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+Workspace& Workspace::operator=(Workspace&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+}  // namespace rtf
