@@ -112,7 +112,7 @@ double filter_time(std::size_t sequences, std::size_t length, std::size_t channe
   const auto tf = bench::make_filter<TransferFunction>(bench::Family::montel, channels, channels, order, 1);
   const FilterPlan<float> plan(tf, sequences, length, options);
   bench::Samples u = bench::normal_samples(sequences * length * channels, 3), y(u.size());
-  const bench::Samples state(options.initial_state ? sequences * channels * order : 0);
+  const std::vector<double> state(options.initial_state ? sequences * channels * order : 0);
   const Workspace workspace(plan.workspace_bytes(one_thread()));
   return nanoseconds([&] {
     filter(plan, channels_last(u.data(), sequences, length, channels),

@@ -94,7 +94,7 @@ FilterMethod filter_method(const std::string& name) {
 // Filters `samples` in place, chunk after chunk; `state` goes in and comes out. Returns the method that was used.
 template <class T>
 FilterMethod stream(const TransferFunction& tf, const RunOptions& options, const Sizes& sizes, std::vector<T>& samples,
-                    std::vector<T>& state) {
+                    std::vector<double>& state) {
   const std::size_t chunk = options.chunk == 0 ? sizes.length : std::min(options.chunk, sizes.length);
   const bool carries = chunk < sizes.length;
   const FilterOptions wanted{filter_method(options.method), carries || !options.initial_state.empty(),
@@ -117,8 +117,8 @@ FilterMethod stream(const TransferFunction& tf, const RunOptions& options, const
       workspace = Workspace(plan->workspace_bytes(executor));
       if (begin == 0) warn(options, "filter", warning.empty() ? plan->warning() : warning);
     }
-    filter(*plan, part, part, wanted.initial_state ? std::span<const T>(state) : std::span<const T>(),
-           wanted.final_state ? std::span<T>(state) : std::span<T>(), {}, workspace, executor);
+    filter(*plan, part, part, wanted.initial_state ? std::span<const double>(state) : std::span<const double>(),
+           wanted.final_state ? std::span<double>(state) : std::span<double>(), {}, workspace, executor);
   }
   return plan->method();
 }
@@ -154,14 +154,14 @@ void run_as(const RunOptions& options, const AnyTransferFunction& file, const Ar
   const Coefficients& c = coefficients(file);
   const std::vector<std::size_t> state_shape = {sizes.batch, c.channels, c.order};
   std::vector<T> samples = working_values<T>(u, options.input);
-  std::vector<T> state(sizes.batch * c.channels * c.order);
+  std::vector<double> state(sizes.batch * c.channels * c.order);
   if (!options.initial_state.empty()) {
     const Array initial = read_npy(options.initial_state);
     if (initial.shape != state_shape) {
       fail(fmt::format("{} has shape {}, expected (batch, channels, order) = {}", options.initial_state,
                        shape_text(initial.shape), shape_text(state_shape)));
     }
-    state = working_values<T>(initial, options.initial_state);
+    state = working_values<double>(initial, options.initial_state);
   }
 
   std::string method;
@@ -183,11 +183,13 @@ void run_as(const RunOptions& options, const AnyTransferFunction& file, const Ar
     warn(options, "filter", "the output overflows: it holds values that are not finite");
   }
 
+  Array final_array = to_array(state_shape, state);
+  if (sizeof(T) == 4) final_array.type = DataType::f32;
   // Both files are on disk before either gets its name.
   StagedFile output(options.output, npy_bytes(to_array(u.shape, samples), options.output), "filter");
   std::optional<StagedFile> final_state;
   if (!options.final_state.empty()) {
-    final_state.emplace(options.final_state, npy_bytes(to_array(state_shape, state), options.final_state), "filter");
+    final_state.emplace(options.final_state, npy_bytes(final_array, options.final_state), "filter");
   }
   output.commit();
   if (final_state) final_state->commit();

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <string>
 #include <vector>
@@ -42,6 +43,45 @@ TEST(Convolve, EveryShortLengthBothDirections) {
         const auto expected = direct(u, kernels.first(kernel_length), kernels.subspan(kernel_length));
         EXPECT_LE(rtf::testing::relative_error(y, expected), 1e-13) << length << " " << kernel_length;
       }
+}
+
+double dot(const std::vector<double>& x, const std::vector<double>& y) {
+  double sum = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) sum += x[i] * y[i];
+  return sum;
+}
+
+// Lengths that are split, with half vectors, and at the sizes that avoid powers of two. Outputs at a few places against the
+// direct sum; gradients by <dy, y> = <du, u> = <dk, k>, for y is linear in each.
+TEST(Convolve, LongLengthsAndTheirGradients) {
+  RandomFilters random(9);
+  for (const std::size_t length : {512, 777, 1031, 4096, 5003, 8192, 16384, 20011})
+    for (const Direction direction : {Direction::causal, Direction::bidirectional}) {
+      const std::size_t channels = 3, batch = 2, both = direction == Direction::causal ? 1 : 2;
+      const auto u = random.normals(batch * length * channels), k = random.normals(both * channels * length);
+      const auto dy = random.normals(u.size());
+      std::vector<double> y(u.size()), du(u.size()), dk(k.size());
+      const rtf::ConvolutionPlan<double> plan(batch, length, channels, length, direction);
+      auto& executor = rtf::default_executor();
+      const rtf::Workspace workspace(plan.vjp_workspace_bytes(executor));
+      const auto view = [&](auto* data) { return rtf::length_last(data, batch, channels, length); };
+      rtf::convolve(plan, view(u.data()), k, view(y.data()), {}, workspace, executor);
+      rtf::convolve_vjp(plan, view(u.data()), k, view(dy.data()), view(du.data()), dk, {}, workspace, executor);
+      const double scale = std::sqrt(static_cast<double>(length)) * 10;  // the standard deviation of y, and room
+      for (int i = 0; i < 40; ++i) {
+        const std::size_t row = random.integer(0, batch * channels - 1), t = random.integer(0, length - 1);
+        const std::size_t c = row % channels;
+        long double sum = 0;
+        for (std::size_t j = 0; j < length; ++j)
+          if (j <= t || both == 2)
+            sum += static_cast<long double>(j <= t ? k[c * length + t - j] : k[(channels + c) * length + j - t - 1]) *
+                   u[row * length + j];
+        EXPECT_NEAR(static_cast<double>(sum), y[row * length + t], 1e-13 * scale) << length << " " << both;
+      }
+      const double expected = dot(dy, y), size = std::sqrt(dot(dy, dy) * dot(y, y));
+      EXPECT_NEAR(dot(du, u), expected, 1e-13 * size) << length << " " << both;
+      EXPECT_NEAR(dot(dk, k), expected, 1e-13 * size) << length << " " << both;
+    }
 }
 
 TEST(Convolve, PackedSequencesDoNotSeeEachOther) {
@@ -118,6 +158,7 @@ TEST(Convolve, BadArgumentsAreNamed) {
   auto& executor = rtf::default_executor();
   std::vector<std::byte> enough(plan.workspace_bytes(executor));
   expect_error([&] { rtf::convolve(plan, view, k, view, {}, none, executor); }, "workspace has 0 bytes");
+  expect_error([] { rtf::ConvolutionPlan<float>(1, 6, 0, 4); }, "channels is 0");
   expect_error([&] { rtf::convolve(plan, rtf::channels_last(u.data(), 2, 4, 3), k, view, {}, enough, executor); },
                "u has shape (2, 4, 3); the plan is for (2, 6, 2)");
   expect_error([&] { rtf::convolve(plan, view, std::span(k).first(7), view, {}, enough, executor); },

@@ -1,10 +1,12 @@
 #include "rtf/executor.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <new>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -50,7 +52,8 @@ std::vector<T> everything(std::size_t threads) {
   std::vector<T> u(batch * length * channels), y(u.size()), du(u.size()), k(channels * length), dk(k.size());
   for (T& value : u) value = static_cast<T>(random.normal());
   std::vector<double> da(trained.a.size()), db(trained.b.size()), dh(channels);
-  std::vector<T> x0(batch * channels * order, T(0.5)), xf(x0.size()), all;
+  std::vector<double> x0(batch * channels * order, 0.5), xf(x0.size());
+  std::vector<T> all;
   const auto keep = [&](const auto& values) { all.insert(all.end(), values.begin(), values.end()); };
 
   const rtf::WrappedKernelPlan kernel_plan(channels, channels, order, length);
@@ -106,6 +109,26 @@ TEST(Executor, PassesExceptionsOn) {
                                      if (task % 7 == 3) throw rtf::Error(rtf::ErrorCode::argument, "test", "no");
                                    }),
                  rtf::Error);
+}
+
+// More threads than a process may have: an error, and the threads that did start are gone.
+TEST(Executor, SaysWhenTheSystemHasNoMoreThreads) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers need more address space than the test leaves";
+#endif
+  rlimit before{};
+  getrlimit(RLIMIT_AS, &before);
+  rlimit tight = before;
+  tight.rlim_cur = std::size_t{2} << 30;
+  if (setrlimit(RLIMIT_AS, &tight) != 0) GTEST_SKIP() << "the limit of the address space cannot be set";
+  std::string message;
+  try {
+    rtf::make_thread_pool(4096);
+  } catch (const rtf::Error& error) {
+    message = error.what();
+  }
+  setrlimit(RLIMIT_AS, &before);
+  EXPECT_NE(message.find("of 4096 threads"), std::string::npos) << message;
 }
 
 TEST(Executor, OneSettingForTheWholeLibrary) {

@@ -46,6 +46,7 @@ TEST(FilterPlan, WarnsWhenAForcedMethodMissesTheTolerance) {
   const double bound = rtf::FilterPlan<double>(tf, 1, length).rounding_bound();
   ASSERT_GT(bound, 1e-10);
   EXPECT_EQ(rtf::FilterPlan<double>(tf, 1, length).method(), FilterMethod::fft);
+  EXPECT_NE(rtf::FilterPlan<double>(tf, 1, length).warning(), "");
   for (const FilterMethod method : every_method) {
     const rtf::FilterPlan<double> plan(tf, 1, length, {method});
     EXPECT_NE(plan.warning().find("past the tolerance"), std::string::npos) << rtf::name(method);
@@ -94,6 +95,20 @@ TEST(Filter, EverySplitGivesTheSameOutputsAndState) {
     }
 }
 
+// The state is double whatever the samples are: a float stream cut at every sample gives what one piece gives.
+TEST(Filter, FloatStreamsMayBeCutAnywhere) {
+  RandomFilters random(16);
+  TransferFunction tf = ill_conditioned();
+  const std::size_t length = 1000;
+  std::vector<float> u(length), whole(length), parts(length);
+  for (float& value : u) value = static_cast<float>(random.normal());
+  std::vector<double> state(4, 0.0);
+  rtf::filter<float>(tf, rtf::channels_last<const float>(u.data(), 1, length, 1), rtf::channels_last(whole.data(), 1, length, 1));
+  for (std::size_t t = 0; t < length; ++t)
+    rtf::filter<float>(tf, rtf::channels_last<const float>(&u[t], 1, 1, 1), rtf::channels_last(&parts[t], 1, 1, 1), state, state);
+  EXPECT_LE(rtf::testing::relative_error(parts, whole), 1e-5);
+}
+
 TEST(Filter, InPlace) {
   RandomFilters random(7);
   const TransferFunction tf = montel(5, 6);
@@ -136,6 +151,11 @@ TEST(Filter, BadArgumentsAreNamed) {
             "[rtf::filter] the initial state has 6 values; 12 are needed");
   EXPECT_EQ(message([&] { rtf::filter<double>(montel(3, 3), rtf::Signal<const double>(view), view); }),
             "[rtf::filter] u has shape (2, 6, 2); the plan is for (2, 6, 3)");
+  const rtf::FilterPlan<double> stateless(tf, 2, 6);
+  const rtf::Workspace workspace(stateless.workspace_bytes(rtf::default_executor()));
+  const std::vector<double> unexpected(12);
+  EXPECT_EQ(message([&] { rtf::filter(stateless, view, view, unexpected, {}, {}, workspace, rtf::default_executor()); }),
+            "[rtf::filter] an initial state the plan was not made for has 12 values; 0 are needed");
   TransferFunction bad = tf;
   bad.a[1] = std::nan("");
   EXPECT_NE(message([&] { rtf::filter<double>(bad, rtf::Signal<const double>(view), view); }).find("a[0][1] is nan"),

@@ -129,6 +129,34 @@ TEST(WrappedKernel, RefusesAPoleOnARootOfUnity) {
   }
 }
 
+TEST(ExactKernel, RefusesAResponseThatOverflows) {
+  for (const auto method : every_method) {
+    EXPECT_NO_THROW(rtf::exact_kernel(single({-1.5}, {1.0}, 0.0), 1000, method));
+    EXPECT_THROW(rtf::exact_kernel(single({-1.5}, {1.0}, 0.0), 3000, method), rtf::Error);
+  }
+}
+
+TEST(ExactSpectrum, RefusesAPoleOnARootOfUnity) {
+  EXPECT_THROW(rtf::exact_spectrum(single({-1.0}, {1.0}, 0.0), 4), rtf::Error);
+}
+
+TEST(WrappedKernel, RefusesCoefficientsThatOverflow) {
+  auto trained = rtf::make_coefficients<rtf::TrainedTransferFunction>(1, 1, 1);
+  trained.a = {1e160};
+  trained.b = {1e160};
+  trained.length = 8;
+  EXPECT_THROW(rtf::wrapped_kernel(trained), rtf::Error);
+}
+
+TEST(Kernel, PastTheTrainedLengthIsRefusedLikeTheRecurrence) {
+  auto trained = rtf::make_coefficients<rtf::TrainedTransferFunction>(1, 1, 1);
+  trained.a = {-1.01};
+  trained.b = {1.0};
+  trained.length = 200;
+  EXPECT_NO_THROW(rtf::kernel(trained, 300));
+  EXPECT_THROW(rtf::kernel(trained, 4000), rtf::Error);
+}
+
 TEST(WrappedKernel, FloatIsTheRoundedDouble) {
   RandomFilters random(4);
   rtf::TrainedTransferFunction trained;

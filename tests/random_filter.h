@@ -164,7 +164,7 @@ struct ReferenceOutput {
 // One channel of one sequence by the companion recurrence; an empty x0 is the zero state.
 template <class T>
 ReferenceOutput reference_filter(const TransferFunction& tf, std::size_t channel, std::span<const T> u,
-                                 std::span<const T> x0 = {}) {
+                                 std::span<const double> x0 = {}) {
   const CoefficientsView view(tf);
   const double *a = view.denominator(channel), *b = view.numerator(channel);
   const std::size_t n = tf.order, length = u.size();

@@ -31,7 +31,8 @@ struct FilterOptions {
 };
 
 // Chooses the method from sizes, a cost table and the rounding bound, and prepares what depends on the coefficients
-// alone. T is the type of the samples and states; coefficients and all arithmetic that touches the state are double.
+// alone. T is the type of the samples; coefficients, states and all arithmetic that touches a state are double, so that a
+// stream may be cut anywhere.
 template <class T>
 class FilterPlan {
  public:
@@ -39,8 +40,8 @@ class FilterPlan {
   FilterPlan(const TransferFunction& tf, std::size_t batch, std::size_t length, FilterOptions options = {});
 
   FilterMethod method() const;
-  double rounding_bound() const;       // relative error that rounding may cause, of the largest value
-  const std::string& warning() const;  // not empty when a forced method misses the tolerance
+  double rounding_bound() const;       // kappa times the unit round-off: what rounding may do to v, of its largest value
+  const std::string& warning() const;  // not empty when that is past the tolerance of T
   std::size_t workspace_bytes(const Executor& executor) const;
 
   std::size_t batch, length, channels, order;
@@ -54,28 +55,26 @@ class FilterPlan {
 // y may be u, and the two states may be one array.
 template <class T>
 void filter(const FilterPlan<T>& plan, Signal<const std::type_identity_t<T>> u, Signal<std::type_identity_t<T>> y,
-            std::span<const std::type_identity_t<T>> initial_state, std::span<std::type_identity_t<T>> final_state,
-            Offsets offsets, std::span<std::byte> workspace, Executor& executor);
+            std::span<const double> initial_state, std::span<double> final_state, Offsets offsets,
+            std::span<std::byte> workspace, Executor& executor);
 
 // The same with a plan and a workspace of its own on the default executor.
 template <class T>
 void filter(const TransferFunction& tf, Signal<const T> u, Signal<std::type_identity_t<T>> y,
-            std::span<const std::type_identity_t<T>> initial_state = {},
-            std::span<std::type_identity_t<T>> final_state = {}, FilterMethod method = FilterMethod::automatic,
+            std::span<const double> initial_state = {}, std::span<double> final_state = {}, FilterMethod method = FilterMethod::automatic,
             Offsets offsets = {});
 
 // Gradients of a loss through filter(): to the input, the initial state and the coefficients.
 template <class T>
 struct FilterGradient {
-  std::vector<T> u;              // (batch, length, channels)
-  std::vector<T> initial_state;  // (sequences, channels, order)
+  std::vector<T> u;                   // (batch, length, channels)
+  std::vector<double> initial_state;  // (sequences, channels, order)
   CoefficientsGradient coefficients;
 };
 
 template <class T>
 FilterGradient<T> filter_vjp(const TransferFunction& tf, Signal<const T> u,
-                             std::span<const std::type_identity_t<T>> initial_state,
-                             Signal<const std::type_identity_t<T>> y_gradient,
-                             std::span<const std::type_identity_t<T>> final_state_gradient, Offsets offsets = {});
+                             std::span<const double> initial_state, Signal<const std::type_identity_t<T>> y_gradient,
+                             std::span<const double> final_state_gradient, Offsets offsets = {});
 
 }  // namespace rtf

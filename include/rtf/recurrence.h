@@ -14,11 +14,11 @@ namespace rtf {
 // One sample of every sequence and channel: u, y (batch, channels), state (batch, channels, order), updated in place.
 // Allocates nothing; the arithmetic is double. y may be u.
 template <class T>
-void step(const TransferFunction& tf, std::span<const T> u, std::span<T> state, std::span<T> y);
+void step(const TransferFunction& tf, std::span<const T> u, std::span<double> state, std::span<T> y);
 
 // The state after feeding u from `state`, written back into it, and y: what step() would give, in O(length log length).
 template <class T>
-void prefill(const TransferFunction& tf, Signal<const T> u, std::span<std::type_identity_t<T>> state,
+void prefill(const TransferFunction& tf, Signal<const T> u, std::span<double> state,
              Signal<std::type_identity_t<T>> y);
 
 // A^length x for states (batch, channels, order): `length` steps without input.

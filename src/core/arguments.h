@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <span>
 #include <utility>
@@ -19,6 +21,11 @@ template <class... Args>
 
 inline void check_count(const char* operation, const char* what, std::size_t got, std::size_t wanted) {
   if (got != wanted) fail(ErrorCode::argument, operation, "{} has {} values; {} are needed", what, got, wanted);
+}
+
+template <class T>
+bool all_finite(std::span<const T> values) {
+  return std::all_of(values.begin(), values.end(), [](T value) { return std::isfinite(value); });
 }
 
 template <class T>

@@ -92,8 +92,10 @@ StagedFile::StagedFile(const std::string& path, std::string_view bytes, const ch
     : path_(path), target_(path), operation_(operation) {
   check_output(path, operation);
   // A link stays a link: the file it points to is the one replaced.
+  namespace fs = std::filesystem;
   std::error_code ignored;
-  if (const auto real = std::filesystem::canonical(path, ignored); !real.empty()) target_ = real.string();
+  for (int links = 0; links < 40 && fs::is_symlink(target_, ignored); ++links)
+    target_ = (fs::path(folder_of(target_)) / fs::read_symlink(target_, ignored)).string();
 
   static std::atomic<unsigned> counter{0};
   int descriptor = -1;

@@ -1,7 +1,10 @@
 // How much rounding a form with state may cost, and when that is too much.
 #pragma once
 
+#include <cstddef>
 #include <limits>
+
+#include "rtf/transfer_function.h"
 
 namespace rtf {
 
@@ -14,5 +17,8 @@ constexpr double refused_bound = 1e-3;
 
 // Rounding errors of double arithmetic enter once a sample and are amplified by at most kappa.
 constexpr double recurrence_bound(double kappa) { return std::numeric_limits<double>::epsilon() * kappa; }
+
+// Throws ErrorCode::unstable when a recurrence with these denominators is past refused_bound over `length` samples.
+void check_condition(const char* operation, const Coefficients& coefficients, std::size_t length);
 
 }  // namespace rtf

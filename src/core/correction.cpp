@@ -37,6 +37,8 @@ Row extended_response(const TrainedTransferFunction& trained, const Row& a, cons
   return h;
 }
 
+}  // namespace
+
 void check_condition(const char* operation, const Coefficients& c, std::size_t length) {
   TransferFunction tf;
   static_cast<Coefficients&>(tf) = c;
@@ -48,8 +50,6 @@ void check_condition(const char* operation, const Coefficients& c, std::size_t l
          "the unit circle or the denominator is ill-conditioned; stream a refitted or constrained system instead",
          length, bound, refused_bound);
 }
-
-}  // namespace
 
 TransferFunction correct(const TrainedTransferFunction& trained) {
   const std::vector<double> kernels = wrapped_kernel(trained);
@@ -139,6 +139,7 @@ CoefficientsGradient correct_vjp(const TrainedTransferFunction& trained, const C
 }
 
 CoefficientsGradient wrap_vjp(const TransferFunction& tf, std::size_t length, const CoefficientsGradient& gradient) {
+  if (length == 0) fail(ErrorCode::argument, "wrap_vjp", "length is 0; it must be at least 1");
   const std::size_t n = tf.order, long_length = length + n + 1;
   check_count("wrap_vjp", "the gradient of b", gradient.b.size(), tf.b.size());
   check_count("wrap_vjp", "the gradient of h0", gradient.h0.size(), tf.channels);

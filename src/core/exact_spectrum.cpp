@@ -1,7 +1,9 @@
 // The 2 L-point spectrum of the exact kernel cut to L samples: A H_L = B - w^L R, where R comes from the last n kernel
 // values, and those from z^M mod A without the samples before them.
 #include <algorithm>
+#include <cmath>
 #include <complex>
+#include <limits>
 #include <vector>
 
 #include "core/arguments.h"
@@ -65,7 +67,15 @@ std::vector<std::complex<double>> exact_spectrum(const TransferFunction& tf, std
     for (std::size_t k = 1; k <= std::min(n, length - 1); ++k) numerator[k] = b[k - 1];
     for (std::size_t j = 0; j < n; ++j) numerator[length + j] = overlap[n + j];
     const auto top = spectrum(numerator, 2 * length), bottom = spectrum(denominator, 2 * length);
-    for (std::size_t k = 0; k < bins; ++k) out[k] += top[k] / bottom[k];
+    double norm = 0;
+    for (const double value : denominator) norm += std::abs(value);
+    for (std::size_t k = 0; k < bins; ++k) {
+      if (!(std::abs(bottom[k]) > std::numeric_limits<double>::epsilon() * norm))
+        fail(ErrorCode::unstable, "exact_spectrum",
+             "denominator {} vanishes (|A| = {:.3g}) at a {}-th root of unity; use another length or the exact kernel",
+             tf.group_of(channel), std::abs(bottom[k]), 2 * length);
+      out[k] += top[k] / bottom[k];
+    }
   });
   return result;
 }

@@ -19,17 +19,17 @@ namespace {
 class ThreadPool final : public Executor {
  public:
   explicit ThreadPool(std::size_t count) : count_(count) {
-    for (std::size_t worker = 1; worker < count; ++worker) threads_.emplace_back([this, worker] { serve(worker); });
+    try {
+      for (std::size_t worker = 1; worker < count; ++worker) threads_.emplace_back([this, worker] { serve(worker); });
+    } catch (const std::exception& error) {
+      stop();  // those that did start wait on members that are about to go
+      throw Error(ErrorCode::unsupported, "make_thread_pool",
+                  "the system gave " + std::to_string(threads_.size() + 1) + " of " + std::to_string(count) +
+                      " threads: " + error.what());
+    }
   }
 
-  ~ThreadPool() override {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    wake_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-  }
+  ~ThreadPool() override { stop(); }
 
   std::size_t workers() const override { return count_; }
 
@@ -56,6 +56,15 @@ class ThreadPool final : public Executor {
   }
 
  private:
+  void stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
   void serve(std::size_t worker) {
     std::size_t seen = 0;
     std::unique_lock lock(mutex_);

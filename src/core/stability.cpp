@@ -7,6 +7,7 @@
 
 #include "core/check_finite.h"
 #include "core/double_double.h"
+#include "rtf/executor.h"
 
 namespace rtf {
 namespace {
@@ -49,7 +50,7 @@ Verdict schur_cohn(std::vector<T>& a, double margin) {
       a[i] = (x - k * y) * inverse;
       a[next - 1 - i] = (y - k * x) * inverse;
     }
-    if (next % 2 == 1) a[next / 2] = (a[next / 2] - k * a[next / 2]) * inverse;
+    if (next % 2 == 1) a[next / 2] = a[next / 2] * reciprocal(T(1) + k);
   }
   return Verdict::inside;
 }
@@ -206,10 +207,11 @@ double condition(std::span<const double> a, std::size_t length) {
 
 double condition(const TransferFunction& tf, std::size_t length) {
   validate(tf, "condition");
-  double largest = 0;
-  for (std::size_t g = 0; g < tf.groups; ++g)
-    largest = std::max(largest, condition({tf.a.data() + g * tf.order, tf.order}, length));
-  return largest;
+  std::vector<double> each(tf.groups);
+  parallel_for(default_executor(), tf.groups, [&](std::size_t g, std::size_t) {
+    each[g] = condition({tf.a.data() + g * tf.order, tf.order}, length);
+  });
+  return *std::max_element(each.begin(), each.end());
 }
 
 }  // namespace rtf

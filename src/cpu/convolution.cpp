@@ -65,7 +65,10 @@ struct ConvolutionPlan<T>::Impl {
         tiles(ceil_div(channels, fft->lanes)),
         together(std::max<std::size_t>(1, 64 / (fft->lanes * sizeof(T)))),
         batch_tiles(ceil_div(batch, batch_tile)),
-        elements(2 * grid.size * fft->lanes) {}
+        elements(2 * grid.size * fft->lanes) {
+    if (simd.lanes != fft->lanes) fail(ErrorCode::unsupported, "convolve", "this build mixes vectors of two sizes");
+    if (channels == 0) fail(ErrorCode::argument, "convolve", "channels is 0; it must be at least 1");
+  }
 
   // What a worker transforms one row group in: its spectrum, and room for one part's transform.
   struct Row {

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "core/arguments.h"
+#include "core/conditioning.h"
 #include "core/carver.h"
 #include "core/polynomial.h"
 #include "cpu/recurrence.h"
@@ -41,14 +42,8 @@ std::vector<double> by_recurrence(const TransferFunction& tf, std::size_t length
   return kernel;
 }
 
-}  // namespace
-
-std::vector<double> exact_kernel(const TransferFunction& tf, std::size_t length, KernelMethod method) {
-  validate(tf, "exact_kernel");
-  if (length == 0) fail(ErrorCode::argument, "exact_kernel", "length is 0; it must be at least 1");
-  if (method == KernelMethod::automatic)
-    method = tf.order > recurrence_order ? KernelMethod::newton : KernelMethod::recurrence;
-  if (method == KernelMethod::recurrence) return by_recurrence(tf, length);
+// B / A by long division, or B times 1/A by Newton.
+std::vector<double> by_division(const TransferFunction& tf, std::size_t length, KernelMethod method) {
   std::vector<double> kernel(tf.channels * length);
   const std::size_t each = tf.channels / tf.groups;
   parallel_for(default_executor(), tf.groups, [&](std::size_t group, std::size_t) {
@@ -63,6 +58,21 @@ std::vector<double> exact_kernel(const TransferFunction& tf, std::size_t length,
       std::copy(h.begin(), h.end(), kernel.begin() + static_cast<std::ptrdiff_t>(channel * length));
     }
   });
+  return kernel;
+}
+
+}  // namespace
+
+std::vector<double> exact_kernel(const TransferFunction& tf, std::size_t length, KernelMethod method) {
+  validate(tf, "exact_kernel");
+  if (length == 0) fail(ErrorCode::argument, "exact_kernel", "length is 0; it must be at least 1");
+  if (method == KernelMethod::automatic)
+    method = tf.order > recurrence_order ? KernelMethod::newton : KernelMethod::recurrence;
+  std::vector<double> kernel =
+      method == KernelMethod::recurrence ? by_recurrence(tf, length) : by_division(tf, length, method);
+  if (!all_finite<double>(kernel))
+    fail(ErrorCode::unstable, "exact_kernel", "the response overflows within {} samples: a pole lies outside the unit circle",
+         length);
   return kernel;
 }
 
@@ -98,10 +108,12 @@ CoefficientsGradient exact_kernel_vjp(const TransferFunction& tf, std::size_t le
 std::vector<double> kernel(const TrainedTransferFunction& trained, std::size_t length) {
   const std::vector<double> wrapped = wrapped_kernel(trained);
   std::vector<double> result;
-  if (length > trained.length)
+  if (length > trained.length) {
+    check_condition("kernel", trained, length);
     result = exact_kernel(correct(trained), length);
-  else
+  } else {
     result.resize(trained.channels * length);
+  }
   for (std::size_t channel = 0; channel < trained.channels; ++channel)
     std::copy_n(wrapped.begin() + static_cast<std::ptrdiff_t>(channel * trained.length),
                 std::min(length, trained.length), result.begin() + static_cast<std::ptrdiff_t>(channel * length));

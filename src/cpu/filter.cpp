@@ -107,7 +107,6 @@ struct FilterPlan<T>::Impl {
   FilterMethod method;
   double bound;
   std::string warning;
-  std::size_t groups;
   std::optional<cpu::Recurrence> recurrence;
   std::optional<ConvolutionPlan<T>> convolution;  // fft without states
   std::optional<KernelSpectrum<T>> kernel;
@@ -141,11 +140,11 @@ FilterPlan<T>::FilterPlan(const TransferFunction& tf, std::size_t batch_, std::s
         made->method = candidate;
       }
     }
-  } else if (made->bound > tolerance<T>) {
+  }
+  if (made->bound > tolerance<T>)
     made->warning =
         fmt::format("rounding may reach {:.1e} of the largest value, past the tolerance {:.0e} of method {}",
-                    made->bound, tolerance<T>, name(options.method));
-  }
+                    made->bound, tolerance<T>, name(made->method));
 
   switch (made->method) {
     case FilterMethod::recurrence:
@@ -195,15 +194,17 @@ std::size_t FilterPlan<T>::workspace_bytes(const Executor& executor) const {
 
 template <class T>
 void filter(const FilterPlan<T>& plan, Signal<const std::type_identity_t<T>> u, Signal<std::type_identity_t<T>> y,
-            std::span<const std::type_identity_t<T>> initial_state, std::span<std::type_identity_t<T>> final_state,
+            std::span<const double> initial_state, std::span<double> final_state,
             Offsets offsets, std::span<std::byte> workspace, Executor& executor) {
   const std::size_t state_size = plan.batch * plan.channels * plan.order;
   check_sequences("filter", u, offsets, plan.batch, plan.length, plan.channels);
   check_signal("filter", "y", y, u.batch, u.length, u.channels);
   if (plan.options.initial_state) check_count("filter", "the initial state", initial_state.size(), state_size);
   if (plan.options.final_state) check_count("filter", "the final state", final_state.size(), state_size);
-  const T* from = plan.options.initial_state ? initial_state.data() : nullptr;
-  T* to = plan.options.final_state ? final_state.data() : nullptr;
+  if (!plan.options.initial_state) check_count("filter", "an initial state the plan was not made for", initial_state.size(), 0);
+  if (!plan.options.final_state) check_count("filter", "a final state the plan was not made for", final_state.size(), 0);
+  const double* from = plan.options.initial_state ? initial_state.data() : nullptr;
+  double* to = plan.options.final_state ? final_state.data() : nullptr;
   const auto& impl = *plan.impl;
 
   if (impl.recurrence) {
@@ -220,15 +221,15 @@ void filter(const FilterPlan<T>& plan, Signal<const std::type_identity_t<T>> u, 
   double* state = carver.take<double>(state_size);
   const std::size_t inner = impl.state_convolution->workspace_bytes(executor);
   const std::span<std::byte> space(carver.take<std::byte>(inner), inner);
-  for (std::size_t i = 0; i < state_size; ++i) state[i] = from == nullptr ? 0.0 : static_cast<double>(from[i]);
+  for (std::size_t i = 0; i < state_size; ++i) state[i] = from == nullptr ? 0.0 : from[i];
   for (std::size_t first = 0; first < std::max<std::size_t>(plan.length, 1); first += impl.chunk)
     impl.state_convolution->template run<T>(u, y, offsets, first, state, state, space, executor);
-  for (std::size_t i = 0; i < state_size && to != nullptr; ++i) to[i] = static_cast<T>(state[i]);
+  for (std::size_t i = 0; i < state_size && to != nullptr; ++i) to[i] = state[i];
 }
 
 template <class T>
 void filter(const TransferFunction& tf, Signal<const T> u, Signal<std::type_identity_t<T>> y,
-            std::span<const std::type_identity_t<T>> initial_state, std::span<std::type_identity_t<T>> final_state,
+            std::span<const double> initial_state, std::span<double> final_state,
             FilterMethod method, Offsets offsets) {
   const FilterPlan<T> plan(tf, sequence_count(u.batch, offsets), longest_sequence(u.length, offsets),
                            {method, !initial_state.empty(), !final_state.empty()});
@@ -239,9 +240,9 @@ void filter(const TransferFunction& tf, Signal<const T> u, Signal<std::type_iden
 
 #define RTF_INSTANTIATE(T)                                                                                          \
   template class FilterPlan<T>;                                                                                     \
-  template void filter(const FilterPlan<T>&, Signal<const T>, Signal<T>, std::span<const T>, std::span<T>, Offsets, \
+  template void filter(const FilterPlan<T>&, Signal<const T>, Signal<T>, std::span<const double>, std::span<double>, Offsets, \
                        std::span<std::byte>, Executor&);                                                            \
-  template void filter(const TransferFunction&, Signal<const T>, Signal<T>, std::span<const T>, std::span<T>,       \
+  template void filter(const TransferFunction&, Signal<const T>, Signal<T>, std::span<const double>, std::span<double>,       \
                        FilterMethod, Offsets);
 RTF_INSTANTIATE(float)
 RTF_INSTANTIATE(double)

@@ -41,9 +41,9 @@ void inverse_series_vjp(std::span<const double> g, std::span<const double> gradi
 
 template <class T>
 FilterGradient<T> filter_vjp(const TransferFunction& tf, Signal<const T> u,
-                             std::span<const std::type_identity_t<T>> initial_state,
+                             std::span<const double> initial_state,
                              Signal<const std::type_identity_t<T>> y_gradient,
-                             std::span<const std::type_identity_t<T>> final_state_gradient, Offsets offsets) {
+                             std::span<const double> final_state_gradient, Offsets offsets) {
   validate(tf, "filter_vjp");
   const std::size_t batch = sequence_count(u.batch, offsets), length = longest_sequence(u.length, offsets);
   const std::size_t channels = tf.channels, n = tf.order;
@@ -105,7 +105,7 @@ FilterGradient<T> filter_vjp(const TransferFunction& tf, Signal<const T> u,
       inverse_series_vjp(std::span(inverse).subspan(c * total, total), std::span(dg).subspan(c * total, total),
                          a_gradient(c));
   }
-  result.initial_state.assign(batch * channels * n, T(0));
+  result.initial_state.assign(batch * channels * n, 0.0);
   if (n > 0) {
     Values d_prefix(past.size()), d_past(past.size(), 0.0);
     for (std::size_t s = 0; s < batch; ++s)
@@ -117,7 +117,7 @@ FilterGradient<T> filter_vjp(const TransferFunction& tf, Signal<const T> u,
     for (std::size_t s = 0; s < batch; ++s)
       for (std::size_t c = 0; c < channels; ++c)
         for (std::size_t k = 1; k <= n; ++k)
-          result.initial_state[(s * channels + c) * n + k - 1] = static_cast<T>(d_past[(s * n + n - k) * channels + c]);
+          result.initial_state[(s * channels + c) * n + k - 1] = d_past[(s * n + n - k) * channels + c];
   }
   result.u.resize(u.batch * u.length * channels);
   const auto du = channels_last(result.u.data(), u.batch, u.length, channels);
@@ -130,8 +130,8 @@ FilterGradient<T> filter_vjp(const TransferFunction& tf, Signal<const T> u,
   return result;
 }
 
-template FilterGradient<float> filter_vjp(const TransferFunction&, Signal<const float>, std::span<const float>,
-                                          Signal<const float>, std::span<const float>, Offsets);
+template FilterGradient<float> filter_vjp(const TransferFunction&, Signal<const float>, std::span<const double>,
+                                          Signal<const float>, std::span<const double>, Offsets);
 template FilterGradient<double> filter_vjp(const TransferFunction&, Signal<const double>, std::span<const double>,
                                            Signal<const double>, std::span<const double>, Offsets);
 

@@ -59,7 +59,7 @@ std::size_t Recurrence::worker_space() const {
 }
 
 template <class T>
-void Recurrence::run(Signal<const T> u, Signal<T> y, const T* initial_state, T* final_state, Offsets offsets,
+void Recurrence::run(Signal<const T> u, Signal<T> y, const double* initial_state, double* final_state, Offsets offsets,
                      double* space, Executor& executor) const {
   const std::size_t lanes = simd_.lanes, state_size = tf_.channels * tf_.order;
   // The tiles of one cache line go to one task: two threads writing to it would wait for each other.
@@ -69,8 +69,8 @@ void Recurrence::run(Signal<const T> u, Signal<T> y, const T* initial_state, T* 
     const std::size_t s = task / spans, first_tile = task % spans * together;
     const auto in = sequence(u, offsets, s);
     const auto out = sequence(y, offsets, s);
-    const T* from = initial_state == nullptr ? nullptr : initial_state + s * state_size;
-    T* to = final_state == nullptr ? nullptr : final_state + s * state_size;
+    const double* from = initial_state == nullptr ? nullptr : initial_state + s * state_size;
+    double* to = final_state == nullptr ? nullptr : final_state + s * state_size;
     double* own = space + worker * worker_space();
     for (std::size_t tile = first_tile; tile < std::min(first_tile + together, tiles_); ++tile) {
       if (tile * lanes < first_alone_) {
@@ -84,7 +84,7 @@ void Recurrence::run(Signal<const T> u, Signal<T> y, const T* initial_state, T* 
 }
 
 template <class T>
-void Recurrence::run_tile(Signal<const T> u, Signal<T> y, const T* initial_state, T* final_state, std::size_t tile,
+void Recurrence::run_tile(Signal<const T> u, Signal<T> y, const double* initial_state, double* final_state, std::size_t tile,
                           double* space) const {
   const std::size_t lanes = simd_.lanes, n = tf_.order, first = tile * lanes;
   const std::size_t valid = std::min(lanes, tf_.channels - first);
@@ -105,11 +105,11 @@ void Recurrence::run_tile(Signal<const T> u, Signal<T> y, const T* initial_state
   }
   if (final_state != nullptr)
     for (std::size_t l = 0; l < valid; ++l)
-      for (std::size_t k = 1; k <= n; ++k) final_state[(first + l) * n + k - 1] = static_cast<T>(*(v - k * lanes + l));
+      for (std::size_t k = 1; k <= n; ++k) final_state[(first + l) * n + k - 1] = *(v - k * lanes + l);
 }
 
 template <class T>
-void Recurrence::run_channel(Signal<const T> u, Signal<T> y, const T* initial_state, T* final_state,
+void Recurrence::run_channel(Signal<const T> u, Signal<T> y, const double* initial_state, double* final_state,
                              std::size_t channel, double* space) const {
   const std::size_t lanes = simd_.lanes, n = tf_.order, group = tf_.group_of(channel);
   const std::size_t kept = std::max(n, lanes);
@@ -130,10 +130,10 @@ void Recurrence::run_channel(Signal<const T> u, Signal<T> y, const T* initial_st
     std::copy_n(past + count, kept, past);
   }
   if (final_state != nullptr)
-    for (std::size_t k = 1; k <= n; ++k) final_state[channel * n + k - 1] = static_cast<T>(*(v - k));
+    for (std::size_t k = 1; k <= n; ++k) final_state[channel * n + k - 1] = *(v - k);
 }
 
-template void Recurrence::run(Signal<const float>, Signal<float>, const float*, float*, Offsets, double*,
+template void Recurrence::run(Signal<const float>, Signal<float>, const double*, double*, Offsets, double*,
                               Executor&) const;
 template void Recurrence::run(Signal<const double>, Signal<double>, const double*, double*, Offsets, double*,
                               Executor&) const;

@@ -23,15 +23,15 @@ class Recurrence {
 
   // States are (sequences, channels, order); null means zero, or not wanted.
   template <class T>
-  void run(Signal<const T> u, Signal<T> y, const T* initial_state, T* final_state, Offsets offsets, double* space,
+  void run(Signal<const T> u, Signal<T> y, const double* initial_state, double* final_state, Offsets offsets, double* space,
            Executor& executor) const;
 
  private:
   template <class T>
-  void run_tile(Signal<const T> u, Signal<T> y, const T* initial_state, T* final_state, std::size_t tile,
+  void run_tile(Signal<const T> u, Signal<T> y, const double* initial_state, double* final_state, std::size_t tile,
                 double* space) const;
   template <class T>
-  void run_channel(Signal<const T> u, Signal<T> y, const T* initial_state, T* final_state, std::size_t channel,
+  void run_channel(Signal<const T> u, Signal<T> y, const double* initial_state, double* final_state, std::size_t channel,
                    double* space) const;
 
   const RecurrenceLanes& simd_;

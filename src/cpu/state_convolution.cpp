@@ -87,7 +87,8 @@ void StateConvolution::run(Signal<const T> u, Signal<T> y, Offsets offsets, std:
   if (final_state_ && final_state != nullptr) {
     convolve(plan_, signal, *inverse_, convolved, {}, space, executor);
     for (std::size_t s = 0; s < batch_; ++s) {
-      const std::size_t end = prefix_ + count_of(sequence(u, offsets, s));
+      const std::size_t count = count_of(sequence(u, offsets, s)), end = prefix_ + count;
+      if (count == 0 && initial_state == final_state) continue;  // a sequence that has ended keeps its state to the bit
       for (std::size_t c = 0; c < channels_; ++c)
         for (std::size_t k = 1; k <= n; ++k)
           final_state[(s * channels_ + c) * n + k - 1] = k <= end ? result[s * row + (end - k) * channels_ + c] : 0.0;

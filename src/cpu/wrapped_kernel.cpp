@@ -22,7 +22,9 @@ struct WrappedKernelPlan::Impl {
   Impl(std::size_t channels, std::size_t length, InstructionSet set)
       : simd(cpu::wrapped_kernel_lanes(set)),
         fft(get_fft<double>(FftKind::real, FftLanes::all, length, set)),
-        tiles((channels + fft->lanes - 1) / fft->lanes) {}
+        tiles((channels + fft->lanes - 1) / fft->lanes) {
+    if (simd.lanes != fft->lanes) fail(ErrorCode::unsupported, "wrapped_kernel", "this build mixes vectors of two sizes");
+  }
 
   std::size_t row_space() const { return array_bytes<double>(FftRow<double>::elements(*fft)) / sizeof(double); }
   FftRow<double> row(double* space, std::size_t worker, std::size_t index) const {
@@ -121,6 +123,8 @@ void wrapped_kernel(const WrappedKernelPlan& plan, const CoefficientsView& train
     }
   });
   check_denominators("wrapped_kernel", trained, smallest, length);
+  if (!all_finite<T>(kernel))
+    fail(ErrorCode::argument, "wrapped_kernel", "the kernel overflows: coefficients are too large or not finite");
 }
 
 template <class T>
