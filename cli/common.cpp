@@ -44,8 +44,6 @@ CLI::Option* add_data_type(CLI::App& command, std::string& name, const std::stri
 
 DataType data_type(const std::string& name) { return name == "f32" ? DataType::f32 : DataType::f64; }
 
-std::string shape_text(const std::vector<std::size_t>& shape) { return fmt::format("({})", fmt::join(shape, ", ")); }
-
 const Coefficients& coefficients(const AnyTransferFunction& filter) {
   return std::visit([](const auto& value) -> const Coefficients& { return value; }, filter);
 }

@@ -47,7 +47,6 @@ CLI::Option* add_output(CLI::App& command, std::string& path, const std::string&
 CLI::Option* add_data_type(CLI::App& command, std::string& name, const std::string& description);
 
 DataType data_type(const std::string& name);
-std::string shape_text(const std::vector<std::size_t>& shape);
 
 const Coefficients& coefficients(const AnyTransferFunction& filter);
 

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "common.h"
+#include "core/array_bytes.h"
 #include "core/atomic_file.h"
 #include "core/npy_bytes.h"
 #include "rtf/convolution.h"

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "common.h"
+#include "core/array_bytes.h"
 #include "core/atomic_file.h"
 #include "rtf/correction.h"
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/check_finite.h"
+#include "core/polynomial.h"
 
 namespace rtf {
 namespace {
@@ -11,12 +12,6 @@ namespace {
 constexpr double kReleaseMargin = 1e-6;
 
 double sign(double x) { return static_cast<double>(x > 0) - static_cast<double>(x < 0); }
-
-double l1_norm(std::span<const double> x) {
-  double sum = 0;
-  for (double value : x) sum += std::abs(value);
-  return sum;
-}
 
 double release_norm(std::span<const double> alpha, double sigma, const char* operation) {
   check_finite(operation, "alpha", alpha);

@@ -67,8 +67,7 @@ std::vector<std::complex<double>> exact_spectrum(const TransferFunction& tf, std
     for (std::size_t k = 1; k <= std::min(n, length - 1); ++k) numerator[k] = b[k - 1];
     for (std::size_t j = 0; j < n; ++j) numerator[length + j] = overlap[n + j];
     const auto top = spectrum(numerator, 2 * length), bottom = spectrum(denominator, 2 * length);
-    double norm = 0;
-    for (const double value : denominator) norm += std::abs(value);
+    const double norm = l1_norm(denominator);
     for (std::size_t k = 0; k < bins; ++k) {
       if (!(std::abs(bottom[k]) > std::numeric_limits<double>::epsilon() * norm))
         fail(ErrorCode::unstable, "exact_spectrum",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "core/fft.h"
 
@@ -48,6 +49,12 @@ std::vector<double> multiply(std::span<const double> x, std::span<const double> 
   std::vector<double> product(size, 0.0);
   for (std::size_t i = 0; i < std::min(size, m); ++i) product[i] = p.data[i] / static_cast<double>(m);
   return product;
+}
+
+double l1_norm(std::span<const double> x) {
+  double sum = 0;
+  for (const double value : x) sum += std::abs(value);
+  return sum;
 }
 
 std::vector<double> with_leading_one(std::span<const double> a) {

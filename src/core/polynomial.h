@@ -10,6 +10,9 @@ namespace rtf {
 // The first `size` coefficients of x * y.
 std::vector<double> multiply(std::span<const double> x, std::span<const double> y, std::size_t size);
 
+// sum |x_i|.
+double l1_norm(std::span<const double> x);
+
 // 1, a_1, ..., a_n.
 std::vector<double> with_leading_one(std::span<const double> a);
 

@@ -7,6 +7,7 @@
 
 #include "core/check_finite.h"
 #include "core/double_double.h"
+#include "core/polynomial.h"
 #include "rtf/executor.h"
 
 namespace rtf {
@@ -21,12 +22,6 @@ enum class Verdict { inside, outside, unsure };
 std::span<const double> without_trailing_zeros(std::span<const double> a) {
   while (!a.empty() && a.back() == 0) a = a.first(a.size() - 1);
   return a;
-}
-
-double l1_norm(std::span<const double> a) {
-  double sum = 0;
-  for (double value : a) sum += std::abs(value);
-  return sum;
 }
 
 // Schur-Cohn step-down: all poles are inside the circle exactly when every reflection coefficient is inside (-1, 1).

@@ -8,6 +8,7 @@
 #include "core/arguments.h"
 #include "core/carver.h"
 #include "core/fft.h"
+#include "core/polynomial.h"
 #include "cpu/wrapped_kernel_lanes.h"
 #include "rtf/kernel.h"
 #include "rtf/workspace.h"
@@ -84,8 +85,7 @@ void check_coefficients(const WrappedKernelPlan& plan, const CoefficientsView& c
 // A below the rounding of its own transform has no digit left; NaN fails the comparison too.
 void check_denominators(const char* operation, const CoefficientsView& c, const double* smallest, std::size_t length) {
   for (std::size_t channel = 0; channel < c.channels; ++channel) {
-    double norm = 1;
-    for (std::size_t k = 0; k < c.order; ++k) norm += std::abs(c.denominator(channel)[k]);
+    const double norm = 1 + l1_norm({c.denominator(channel), c.order});
     const double least = std::sqrt(smallest[channel]);
     if (!(least > std::numeric_limits<double>::epsilon() * norm))
       fail(ErrorCode::unstable, operation,
