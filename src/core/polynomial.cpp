@@ -69,13 +69,12 @@ std::vector<double> inverse_series(std::span<const double> a, std::size_t length
   std::vector<double> g{1.0};
   while (g.size() < length) {
     const std::size_t next = std::min(2 * g.size(), length);
-    // g (2 - A g): the first half of A g is 1, 0, 0, ... so only its second half corrects g.
-    std::vector<double> correction = multiply(denominator, g, next);
-    std::fill_n(correction.begin(), g.size(), 0.0);
-    const std::vector<double> change = multiply(g, correction, next);
-    const std::size_t known = g.size();
+    // g (2 - A g) in full: the half that is known is corrected too, or its rounding would grow with every doubling.
+    std::vector<double> residual = multiply(denominator, g, next);
+    residual[0] -= 1;
+    const std::vector<double> change = multiply(g, residual, next);
     g.resize(next);
-    for (std::size_t t = known; t < next; ++t) g[t] = -change[t];
+    for (std::size_t t = 0; t < next; ++t) g[t] -= change[t];
   }
   return g;
 }
