@@ -1,0 +1,78 @@
+// The trainable layer: u (batch, length, channels) -> y of the same shape, by convolution with a rational kernel.
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+
+#include <cstdint>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "rtf/init.h"
+
+namespace rtf::nn {
+
+enum class Numerator {
+  wrapped,  // b is trained at `length` as Algorithm 1 reads it
+  exact,    // b is the numerator of the recurrence
+};
+enum class Constraint { none, montel, montel_paper };
+
+struct RTFOptions {
+  int64_t channels = 0;
+  int64_t order = 64;
+  int64_t length = 0;         // the longest input, and where a wrapped numerator is trained
+  int64_t denominators = 1;   // how many different ones; divides channels
+  Numerator numerator = Numerator::wrapped;
+  bool bidirectional = false;
+  double kernel_dropout = 0;
+  Init init = Init::zero;
+  InitialGain initial_gain = InitialGain::paper;
+  Constraint constraint = Constraint::none;
+  uint64_t seed = 0;          // of the initial numbers
+  int64_t index = 0;          // which layer of the model: its own random numbers
+};
+
+// A plain numerator's coefficients in float64: what step and prefill run on.
+struct Realization {
+  at::Tensor a, b, h0;
+};
+
+struct PoleReport {
+  double radius = 0;             // of the outermost pole
+  double min_abs_denominator = 0;  // smallest |A| over the points of the transform
+  int64_t unstable = 0;          // denominators with a pole on or outside the circle
+};
+
+class RTFImpl : public torch::nn::Module {
+ public:
+  explicit RTFImpl(RTFOptions options);
+
+  // Any length up to options.length. `generator` (seed, step) draws the kernel dropout.
+  at::Tensor forward(const at::Tensor& u, const std::optional<at::Tensor>& lengths = {},
+                     const std::optional<at::Tensor>& generator = {});
+  at::Tensor kernel(int64_t length) const;  // (channels, length), or (2, channels, length)
+
+  // Causal layers: from a state (batch, channels, order), float64.
+  Realization realize() const;  // differentiable
+  static std::tuple<at::Tensor, at::Tensor> prefill(const Realization& at, const at::Tensor& u, const at::Tensor& state,
+                                                    const std::optional<at::Tensor>& lengths = {});
+  static std::tuple<at::Tensor, at::Tensor> step(const Realization& at, const at::Tensor& u, const at::Tensor& state);
+
+  // A new truncation length for the same system: the trained numerator is corrected and wrapped again.
+  void set_length(int64_t length);
+
+  // Schur-Cohn at every denominator, or at `most` of them evenly spread.
+  PoleReport poles(int64_t most = 0) const;
+
+  RTFOptions options;
+  at::Tensor a, b, h0;   // (D, order), (C, order), (C); D and C count both directions, forward rows first
+  at::Tensor sigma;      // (D), with Constraint::montel
+
+ private:
+  at::Tensor denominator() const;  // a through the constraint
+};
+TORCH_MODULE(RTF);
+
+}  // namespace rtf::nn

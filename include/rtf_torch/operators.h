@@ -1,0 +1,54 @@
+// The operators of torch.ops.rtf, as C++ functions with autograd. Logical order (batch, length, channels), any strides.
+//
+// Samples are float32, float64 or bfloat16 (arithmetic in float32); coefficients a (denominators, order),
+// b (channels, order), h0 (channels) of any of these; states (batch, channels, order) are float64 whatever the samples.
+// `lengths` (batch), int64: samples from lengths[s] on are read as zero. `offsets` (sequences + 1), int64: u has batch 1
+// and holds sequence s in [offsets[s], offsets[s + 1]) of its length, each on its own.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <tuple>
+
+namespace rtf::ops {
+
+using at::Tensor;
+using OptionalTensor = std::optional<at::Tensor>;
+
+// Algorithm 1: the wrapped kernel of a numerator trained at `length`, (channels, length).
+Tensor kernel(const Tensor& a, const Tensor& b, const Tensor& h0, int64_t length);
+
+// The first `length` samples of the impulse response of a plain numerator, (channels, length).
+Tensor exact_kernel(const Tensor& a, const Tensor& b, const Tensor& h0, int64_t length);
+
+// kernel is (channels, samples), or (2, channels, samples) when bidirectional: forward, then backward.
+Tensor convolve(const Tensor& u, const Tensor& kernel, bool bidirectional = false, const OptionalTensor& lengths = {},
+                const OptionalTensor& offsets = {});
+
+// y and the final state of a plain numerator's recurrence, from initial_state or zero.
+std::tuple<Tensor, Tensor> filter(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0,
+                                  const OptionalTensor& initial_state = {}, const OptionalTensor& offsets = {});
+
+// One sample: u, y (batch, channels); y and the next state.
+std::tuple<Tensor, Tensor> step(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0,
+                                const Tensor& state);
+
+// filter() whose sequences may end early: the state of sequence s is the one after its lengths[s] samples; y past them is 0.
+std::tuple<Tensor, Tensor> prefill(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0,
+                                   const OptionalTensor& state = {}, const OptionalTensor& lengths = {});
+
+// Trained numerator at `length` -> plain numerator (b, h0), and back. float64 in and out keeps the digits.
+std::tuple<Tensor, Tensor> correct(const Tensor& a, const Tensor& b, const Tensor& h0, int64_t length);
+std::tuple<Tensor, Tensor> wrap(const Tensor& a, const Tensor& b, const Tensor& h0, int64_t length);
+
+// Release form of the Montel constraint, row by row: alpha (denominators, order), sigma (denominators).
+Tensor montel(const Tensor& alpha, const Tensor& sigma);
+// Paper form: alpha (denominators, order + 1).
+Tensor montel_paper(const Tensor& alpha);
+
+// x * mask / (1 - p), the mask drawn from Philox at (seed, step) = generator, an int64 tensor of two, and `layer`.
+// tied: one draw for each (batch, channel), the same at every position.
+Tensor dropout(const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied = false);
+
+}  // namespace rtf::ops

@@ -1,0 +1,72 @@
+// The backbone of the paper's experiments: encoder, residual blocks around the layer, decoder.
+#pragma once
+
+#include <torch/nn/modules/container/modulelist.h>
+
+#include "rtf_torch/layer.h"
+
+namespace rtf::nn {
+
+enum class Norm { none, batch, layer };
+enum class Activation { identity, gelu };
+enum class Decoder {
+  pool,      // mean over the valid positions, then linear
+  last,      // linear at each of the last `last` positions
+  position,  // linear at every position
+  pair,      // two halves of the batch pooled, [e1, e2, e1 - e2, e1 * e2] through two linear layers
+};
+
+struct SequenceModelOptions {
+  int64_t vocabulary = 0;     // tokens in: an embedding; 0: `features` numbers in, a linear encoder
+  int64_t features = 1;
+  int64_t layers = 6;
+  RTFOptions layer;           // its channels are the model's width
+  Norm norm = Norm::batch;
+  bool prenorm = true;
+  bool residual = true;       // false: x <- Layer(x), with neither norm nor outer dropout
+  double dropout = 0;         // outer
+  double inner_dropout = 0;   // after the activation
+  bool tie_dropout = true;    // outer: one mask for all positions
+  bool tie_inner_dropout = false;
+  Activation activation = Activation::gelu;
+  bool glu = true;            // the output projection Linear(D -> 2D) and its gate
+  Decoder decoder = Decoder::pool;
+  int64_t outputs = 0;
+  int64_t last = 1;           // positions of Decoder::last
+  uint64_t seed = 0;
+};
+
+// What a causal model carries from sample to sample, for a batch of streams.
+struct ModelState {
+  std::vector<Realization> layers;      // fixed while streaming
+  std::vector<at::Tensor> states;       // (batch, channels, order) each, float64
+  at::Tensor sum;                       // of the pooled positions (batch, channels), and how many
+  at::Tensor count;                     // (batch)
+};
+
+class SequenceModelImpl : public torch::nn::Module {
+ public:
+  explicit SequenceModelImpl(SequenceModelOptions options);
+
+  // x: tokens (batch, length), int64, or (batch, length, features). Returns (batch, outputs), or (batch, k, outputs).
+  // `pair` takes document 1 of all pairs, then document 2.
+  at::Tensor forward(const at::Tensor& x, const std::optional<at::Tensor>& lengths = {});
+
+  // Streaming, for causal models in evaluation mode. Each call returns the decoder's answer at every new position
+  // (prefill: (batch, length, outputs)) or at this one (step: (batch, outputs)); pooled decoders answer for all so far.
+  ModelState make_state(int64_t batch) const;
+  at::Tensor prefill(const at::Tensor& x, ModelState& state);
+  at::Tensor step(const at::Tensor& x, ModelState& state);
+
+  // Truncated back-propagation: forward over a chunk from a state whose coefficients are differentiable.
+  ModelState make_training_state(int64_t batch) const;
+
+  // The random numbers of the next forward pass: dropout at `step` of `seed`.
+  void set_generator(uint64_t seed, uint64_t step);
+  void set_length(int64_t length);
+
+  SequenceModelOptions options;
+};
+TORCH_MODULE(SequenceModel);
+
+}  // namespace rtf::nn

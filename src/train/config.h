@@ -1,0 +1,116 @@
+// What a run is made of: every key of a config file, its default and its meaning. Free of torch.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rtf::train {
+
+struct TaskConfig {
+  std::string name;            // copying, delay, reconstruct, smnist
+  int64_t symbols = 64;        // copying: size of the vocabulary, the marker included
+  int64_t memory = 1024;       // copying: tokens to copy
+  int64_t noise = 0;           // copying: zeros between them and the markers
+  int64_t length = 4000;       // delay, reconstruct: samples of a sequence
+  double dt = 0.00025;         // delay, reconstruct: seconds a sample
+  double band = 1000;          // delay, reconstruct: band limit in Hz
+  double rms = 0.5;            // delay, reconstruct
+  int64_t lag = 1000;          // delay
+  int64_t window = 1000;       // reconstruct: samples to give back
+  bool permuted = false;       // smnist: one fixed permutation of the pixels
+  int64_t train_size = 0;      // samples an epoch, validation samples; 0: the task's own
+  int64_t val_size = 0;
+};
+
+struct ModelConfig {
+  int64_t layers = 6;
+  int64_t channels = 256;
+  int64_t order = 64;
+  int64_t length = 0;          // 0: the task's own
+  int64_t denominators = 1;
+  std::string numerator = "wrapped";      // wrapped, exact
+  bool bidirectional = false;
+  double kernel_dropout = 0;
+  std::string init = "zero";              // zero, xavier, montel, uniform_montel
+  std::string initial_gain = "paper";     // paper, release
+  std::string constraint = "none";        // none, montel, montel_paper
+  std::string norm = "batch";             // none, batch, layer
+  bool prenorm = true;
+  bool residual = true;
+  double dropout = 0;
+  double inner_dropout = 0;
+  bool tie_dropout = true;
+  bool tie_inner_dropout = false;
+  std::string activation = "gelu";        // identity, gelu
+  bool glu = true;
+};
+
+struct OptimizerConfig {
+  double lr = 0.001;
+  double weight_decay = 0;
+  std::optional<double> ssm_lr, ssm_weight_decay;  // of a, b and h0; none: the ones above
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  double clip = 0;             // global gradient norm; 0: no clipping
+  std::string schedule = "constant";  // constant, cosine
+  int64_t warmup = 0;          // steps of linear warm-up
+  int64_t total = 0;           // steps at which the cosine ends; 0: the run's own
+  double ema = 0;              // decay of the weight average that is evaluated; 0: none
+};
+
+struct TrainConfig {
+  int64_t epochs = 1;
+  int64_t steps = 0;           // stop after this many; 0: when the epochs are over
+  int64_t batch = 32;
+  int64_t eval_batch = 0;      // 0: batch
+  int64_t accumulate = 1;      // batches an optimiser step
+  int64_t chunk = 0;           // truncated back-propagation: samples of a chunk; 0: whole sequences
+  uint64_t seed = 0;
+  int64_t eval_every = 1;      // epochs
+  std::string precision = "fp32";     // fp32, fp64
+  int64_t threads = 0;         // 0: all cores
+  bool deterministic = true;
+};
+
+struct CheckpointConfig {
+  int64_t every_steps = 0;     // 0: not by steps
+  double every_minutes = 10;   // 0: not by time
+};
+
+struct LogConfig {
+  int64_t every = 20;          // steps between rows of metrics.csv for the training loss
+  int64_t poles_every = 1;     // epochs between pole reports; 0: never
+};
+
+struct DataConfig {
+  std::string path;            // folder of a data set that is not generated
+};
+
+struct Config {
+  TaskConfig task;
+  ModelConfig model;
+  OptimizerConfig optimizer;
+  TrainConfig train;
+  CheckpointConfig checkpoint;
+  LogConfig log;
+  DataConfig data;
+};
+
+// One documented key.
+struct ConfigKey {
+  std::string path;            // "optimizer.lr"
+  std::string type;            // "number", "integer", "true or false", "one of a, b", "text"
+  std::string initial;         // the default, as YAML
+  std::string meaning;
+};
+std::vector<ConfigKey> config_keys();
+
+// Reads `path` with its includes, applies "key=value" overrides in order, and checks every key and value.
+// Throws rtf::Error whose message names the file, the key and the bad value.
+Config load_config(const std::string& path, const std::vector<std::string>& overrides = {});
+
+// The whole config as YAML: what load_config() reads back to the same values.
+std::string to_yaml(const Config& config);
+
+}  // namespace rtf::train
