@@ -97,7 +97,7 @@ CASES = {
     "odd_length": dict(length=33, lengths=[33, 8, 21], **BOTH),
     "odd_samples": dict(length=33, samples=19, **BOTH),
     "short_input": dict(samples=7, denominators=2),
-    "one_sample": dict(samples=1, **BOTH),
+    "one_sample": dict(samples=1, norm="layer", **BOTH),
     "order_beyond_length": dict(length=5, order=9),
     "exact": dict(numerator="exact"),
     "exact_both": dict(numerator="exact", denominators=8, length=21, lengths=[21, 1, 16], **BOTH),
