@@ -53,12 +53,12 @@ Triple wrap_backward_cpu(const Tensor& db, const Tensor& dh0, const Tensor& a, c
 
 Tensor contiguous_like(const Tensor& x) { return at::empty_like(x, at::MemoryFormat::Contiguous); }
 
-Pair numerator_meta(const Tensor&, const Tensor& b, const Tensor& h0, const c10::SymInt&) {
+Pair numerator_meta(const Tensor&, const Tensor& b, const Tensor& h0, c10::SymInt) {
   return {contiguous_like(b), contiguous_like(h0)};
 }
 
 Triple backward_meta(const Tensor&, const Tensor&, const Tensor& a, const Tensor& b, const Tensor& h0,
-                     const c10::SymInt&) {
+                     c10::SymInt) {
   return {contiguous_like(a), contiguous_like(b), contiguous_like(h0)};
 }
 
