@@ -33,7 +33,7 @@ class Case:
             for key, tensor in self.model.state_dict().items():
                 tensor.copy_(self.weight(rng, key, tensor.shape).float())
         for module in self.model.modules():
-            if isinstance(module, torch.nn.Linear):
+            if isinstance(module, (torch.nn.Linear, reference.Norm)):
                 module.register_forward_hook(self.keep)
 
     @staticmethod
@@ -69,7 +69,7 @@ class Case:
 
 
 def assert_close(got, wanted, tolerance, what, scale=None):
-    got, wanted = got.double(), wanted.double()
+    got, wanted = got.detach().double(), wanted.detach().double()
     assert got.shape == wanted.shape, what
     scale = float(wanted.abs().max()) if scale is None else scale
     error = float((got - wanted).abs().max())
@@ -122,7 +122,7 @@ def cancelled(model):
     that gradients there vanish or nearly do: what rounding leaves is relative to the sum of the absolute terms."""
     if model.o["norm"] != "batch":
         return {}
-    terms = {f"blocks.{i}.output": block.output for i, block in enumerate(model.blocks)}
+    terms = {name: module for name, module in model.named_modules() if name.endswith((".output", "norm"))}
     sizes = {}
     if not model.o["vocabulary"]:
         terms["encoder"] = model.encoder
@@ -236,16 +236,15 @@ def test_twenty_steps_of_adamw(model_runner, torch_ops, name):
     for drop.step in range(20):
         reference.loss(model(case.x, case.lengths), target).backward()
         for key in zero_gradient:
-            assert parameters[key].grad.abs().max() < 1e-14
+            assert parameters[key].grad.abs().max() < 1e-14  # a sum of about 100 terms below 0.1
         reference.adamw_step(parameters, states, groups)
 
     saved = model_runner(case.request("float64", {"do": "train", "steps": 20, **RATES}, {"do": "weights"}), tensors)
     for key, value in parameters.items():
         if key in zero_gradient:
             continue
-        start = tensors["weights." + key]
-        assert (value - start).abs().max() > 1e-3, f"{key} did not train"
-        assert_close(saved["weights." + key], value.detach(), 1e-7, key)
+        assert (value - tensors["weights." + key]).abs().max() > 1e-3, f"{key} did not train"
+        assert_close(saved["weights." + key], value, 1e-7, key)
 
 
 def slow_denominator(rng, order, length, left):
@@ -329,11 +328,11 @@ def test_streaming_slow_poles(model_runner, name, type):
 
 
 @pytest.mark.parametrize("type", ["float32", "float64"])
-@pytest.mark.parametrize("name", ["shared", "separate", "exact", "montel", "pool"])
-@pytest.mark.parametrize("slow", [False, True])
-def test_streaming_trained(model_runner, name, type, slow):
-    if slow and name in ("exact", "montel"):
-        pytest.skip("slow poles are set for plain wrapped layers")
+@pytest.mark.parametrize(
+    "name, slow",
+    [("shared", False), ("exact", False), ("montel", False), ("shared", True), ("separate", True), ("pool", True)],
+)
+def test_streaming_trained(model_runner, name, slow, type):
     case = (slow_case if slow else Case)("trained_" + name, **STREAMS[name])
     tensors = case.tensors()
     with torch.no_grad():
@@ -478,8 +477,8 @@ BAD = {
     "dimensions": (dict(), dict(x=torch.zeros(2, 9)), FORWARD, r"\[2, 9\]"),
     "token": (dict(vocabulary=4), dict(x=torch.tensor([[0, 4]])), FORWARD, "token 4 .* vocabulary of 4"),
     "negative_token": (dict(vocabulary=4), dict(x=torch.tensor([[-2, 3]])), FORWARD, "token -2 .* vocabulary of 4"),
-    "length": (dict(), dict(x=torch.zeros(1, 9, 1), lengths=torch.tensor([10])), FORWARD, "10"),
-    "negative_length": (dict(), dict(x=torch.zeros(1, 9, 1), lengths=torch.tensor([-1])), FORWARD, "-1"),
+    "length": (dict(), dict(x=torch.zeros(1, 9, 1), lengths=torch.tensor([10])), FORWARD, "length of 10 .* 9"),
+    "no_samples": (dict(), dict(x=torch.zeros(1, 9, 1), lengths=torch.tensor([0])), FORWARD, "length of 0 .* 9"),
     "lengths_count": (dict(), dict(x=torch.zeros(1, 9, 1), lengths=torch.tensor([9, 9])), FORWARD, "lengths"),
     "lengths_last": (
         dict(decoder="last"), dict(x=torch.zeros(1, 9, 1), lengths=torch.tensor([9])), FORWARD, "no lengths",
