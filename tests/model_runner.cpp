@@ -49,21 +49,21 @@ nn::SequenceModelOptions read_options(const json& o) {
                                    {"xavier", Init::xavier},
                                    {"montel", Init::montel},
                                    {"uniform_montel", Init::uniform_montel}});
-  model.layer.initial_gain = choose<InitialGain>(
-      o, "initial_gain", {{"paper", InitialGain::paper}, {"release", InitialGain::release}});
+  model.layer.initial_gain =
+      choose<InitialGain>(o, "initial_gain", {{"paper", InitialGain::paper}, {"release", InitialGain::release}});
   read("vocabulary", model.vocabulary);
   read("features", model.features);
   read("layers", model.layers);
-  model.norm = choose<nn::Norm>(
-      o, "norm", {{"none", nn::Norm::none}, {"batch", nn::Norm::batch}, {"layer", nn::Norm::layer}});
+  model.norm =
+      choose<nn::Norm>(o, "norm", {{"none", nn::Norm::none}, {"batch", nn::Norm::batch}, {"layer", nn::Norm::layer}});
   read("prenorm", model.prenorm);
   read("residual", model.residual);
   read("dropout", model.dropout);
   read("inner_dropout", model.inner_dropout);
   read("tie_dropout", model.tie_dropout);
   read("tie_inner_dropout", model.tie_inner_dropout);
-  model.activation = choose<nn::Activation>(
-      o, "activation", {{"identity", nn::Activation::identity}, {"gelu", nn::Activation::gelu}});
+  model.activation =
+      choose<nn::Activation>(o, "activation", {{"identity", nn::Activation::identity}, {"gelu", nn::Activation::gelu}});
   read("glu", model.glu);
   model.decoder = choose<nn::Decoder>(o, "decoder",
                                       {{"pool", nn::Decoder::pool},
@@ -106,9 +106,9 @@ class Session {
 
   void run(const json& command) {
     const std::map<std::string, void (Session::*)(const json&)> known = {
-        {"forward", &Session::forward},   {"backward", &Session::backward}, {"train", &Session::train},
-        {"stream", &Session::stream},     {"chunks", &Session::chunks},     {"set_length", &Session::set_length},
-        {"weights", &Session::save_weights}, {"count", &Session::count},     {"poles", &Session::poles}};
+        {"forward", &Session::forward},      {"backward", &Session::backward}, {"train", &Session::train},
+        {"stream", &Session::stream},        {"chunks", &Session::chunks},     {"set_length", &Session::set_length},
+        {"weights", &Session::save_weights}, {"count", &Session::count},       {"poles", &Session::poles}};
     (this->*known.at(command.at("do").get<std::string>()))(command);
   }
 
@@ -218,8 +218,8 @@ class Session {
   void poles(const json& command) {
     std::vector<Tensor> rows;
     for (const nn::PoleReport& report : model_->poles(command.value("most", 0)))
-      rows.push_back(at::tensor(
-          {report.radius, report.min_abs_denominator, static_cast<double>(report.unstable)}, at::kDouble));
+      rows.push_back(
+          at::tensor({report.radius, report.min_abs_denominator, static_cast<double>(report.unstable)}, at::kDouble));
     save(command.at("save"), at::stack(rows));
   }
 

@@ -240,13 +240,12 @@ Tensor SequenceModelImpl::prefill(const Tensor& x, ModelState& state) {
     TORCH_CHECK(options.layer.kernel_dropout == 0, "[rtf::SequenceModel] kernel dropout of ",
                 options.layer.kernel_dropout, " cannot be trained from a state, where no kernel is made");
     for (size_t i = 0; i < blocks_.size(); ++i)
-      TORCH_CHECK(!at::GradMode::is_enabled() || !blocks_[i]->layer->b.requires_grad() ||
-                      state.layers[i].b.requires_grad(),
-                  "[rtf::SequenceModel] prefill in training mode needs a state of make_training_state");
+      TORCH_CHECK(
+          !at::GradMode::is_enabled() || !blocks_[i]->layer->b.requires_grad() || state.layers[i].b.requires_grad(),
+          "[rtf::SequenceModel] prefill in training mode needs a state of make_training_state");
   }
   const Tensor generator = generator_.to(h.device());
-  for (size_t i = 0; i < blocks_.size(); ++i)
-    h = blocks_[i]->prefill(h, state.layers[i], state.states[i], generator);
+  for (size_t i = 0; i < blocks_.size(); ++i) h = blocks_[i]->prefill(h, state.layers[i], state.states[i], generator);
   if (norm_) h = norm_->forward(h);
   return decode_stream(h, state);
 }
