@@ -61,7 +61,10 @@ def model_runner(tmp_path_factory):
     from safetensors.torch import load_file, save_file
 
     folder = tmp_path_factory.mktemp("model_runner")
-    process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    # One thread: the models are small, and threads that wait for each other are slow on a busy machine.
+    process = subprocess.Popen(
+        [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
 
     def run(request, tensors=None):
         files = {"input": str(folder / "input.safetensors"), "output": str(folder / "output.safetensors")}
