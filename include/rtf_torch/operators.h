@@ -51,4 +51,14 @@ Tensor montel_paper(const Tensor& alpha);
 // tied: one draw for each (batch, channel), the same at every position.
 Tensor dropout(const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied = false);
 
+// dropout(GELU(x)) and residual + dropout(p * sigmoid(q)), z = (p, q) along the channels, in one pass each; p = 0 drops
+// nothing.
+Tensor gelu(const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied = false);
+Tensor glu(const Tensor& z, const OptionalTensor& residual, double p, const Tensor& generator, int64_t layer,
+           bool tied = false);
+
+// y with the statistics of all positions, and these: mean and biased variance, float64 (channels).
+std::tuple<Tensor, Tensor, Tensor> batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                              double eps = 1e-5);
+
 }  // namespace rtf::ops

@@ -32,6 +32,14 @@ TORCH_LIBRARY(rtf, m) {
   m.def("montel(Tensor alpha, Tensor sigma) -> Tensor");
   m.def("montel_paper(Tensor alpha) -> Tensor");
   m.def("dropout(Tensor x, float p, Tensor generator, int layer, bool tied=False) -> Tensor");
+  m.def("gelu(Tensor x, float p, Tensor generator, int layer, bool tied=False) -> Tensor");
+  m.def("gelu_backward(Tensor dy, Tensor x, float p, Tensor generator, int layer, bool tied=False) -> Tensor");
+  m.def("glu(Tensor z, Tensor? residual, float p, Tensor generator, int layer, bool tied=False) -> Tensor");
+  m.def("glu_backward(Tensor dy, Tensor z, float p, Tensor generator, int layer, bool tied=False) -> Tensor");
+  m.def("batch_norm(Tensor x, Tensor weight, Tensor bias, float eps=1e-05) -> (Tensor, Tensor, Tensor)");
+  m.def(
+      "batch_norm_backward(Tensor dy, Tensor x, Tensor weight, Tensor mean, Tensor variance, float eps=1e-05) -> "
+      "(Tensor, Tensor, Tensor)");
 }
 
 namespace rtf::ops {
@@ -94,6 +102,22 @@ Tensor montel_paper(const Tensor& alpha) {
 Tensor dropout(const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied) {
   RTF_OPERATOR("dropout", Tensor, const Tensor&, double, const Tensor&, int64_t, bool);
   return op.call(x, p, generator, layer, tied);
+}
+
+Tensor gelu(const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied) {
+  RTF_OPERATOR("gelu", Tensor, const Tensor&, double, const Tensor&, int64_t, bool);
+  return op.call(x, p, generator, layer, tied);
+}
+
+Tensor glu(const Tensor& z, const OptionalTensor& residual, double p, const Tensor& generator, int64_t layer,
+           bool tied) {
+  RTF_OPERATOR("glu", Tensor, const Tensor&, const OptionalTensor&, double, const Tensor&, int64_t, bool);
+  return op.call(z, residual, p, generator, layer, tied);
+}
+
+Triple batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  RTF_OPERATOR("batch_norm", Triple, const Tensor&, const Tensor&, const Tensor&, double);
+  return op.call(x, weight, bias, eps);
 }
 
 }  // namespace rtf::ops
