@@ -1,0 +1,209 @@
+#include "train/checkpoint.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+#include <fcntl.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+#include <system_error>
+
+#include "rtf/error.h"
+#include "rtf/safetensors.h"
+
+namespace rtf::train {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr const char* format_version = "1";
+
+[[noreturn]] void fail(const std::string& path, const std::string& why, ErrorCode code = ErrorCode::format) {
+  throw Error(code, "checkpoint", path + ": " + why);
+}
+
+std::string shape_text(at::IntArrayRef shape) {
+  std::string text = "(";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + ")";
+}
+
+// Shortest text that reads back to the same bits.
+template <class T>
+std::string number_text(T value) {
+  char text[64];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+class Metadata {
+ public:
+  Metadata(const std::map<std::string, std::string>& entries, const std::string& path)
+      : entries_(entries), path_(path) {}
+
+  template <class T>
+  void read(const char* key, T& value) const {
+    const auto found = entries_.find(key);
+    if (found == entries_.end()) fail(path_, std::string("its metadata has no '") + key + "': not a checkpoint");
+    const std::string& text = found->second;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size()) {
+      fail(path_, std::string("its metadata '") + key + "' is '" + text.substr(0, 40) + "'");
+    }
+  }
+
+ private:
+  const std::map<std::string, std::string>& entries_;
+  const std::string& path_;
+};
+
+// Over names, shapes, values and metadata, so that a flipped bit anywhere shows.
+uint32_t checksum(const TensorFile& file) {
+  uLong crc = crc32(0, nullptr, 0);
+  const auto add = [&](const void* bytes, std::size_t size) {
+    crc = crc32_z(crc, static_cast<const Bytef*>(bytes), size);
+  };
+  for (const auto& [name, array] : file.tensors) {
+    add(name.data(), name.size() + 1);
+    add(array.shape.data(), array.shape.size() * sizeof(std::size_t));
+    add(array.values.data(), array.values.size() * sizeof(double));
+  }
+  for (const auto& [key, text] : file.metadata) {
+    if (key == "crc32") continue;
+    add(key.data(), key.size() + 1);
+    add(text.data(), text.size() + 1);
+  }
+  return static_cast<uint32_t>(crc);
+}
+
+TensorFile to_file(const Checkpoint& checkpoint) {
+  TensorFile file;
+  for (const auto& [name, tensor] : checkpoint.tensors) {
+    Array array;
+    for (const int64_t size : tensor.sizes()) array.shape.push_back(static_cast<std::size_t>(size));
+    array.type = tensor.scalar_type() == at::kFloat ? DataType::f32 : DataType::f64;
+    const at::Tensor values = tensor.detach().to(at::TensorOptions(at::kCPU).dtype(at::kDouble)).contiguous();
+    const double* data = values.const_data_ptr<double>();
+    array.values.assign(data, data + values.numel());
+    file.tensors[name] = std::move(array);
+  }
+  file.metadata = {{"format", format_version},
+                   {"step", number_text(checkpoint.step)},
+                   {"epoch", number_text(checkpoint.epoch)},
+                   {"position", number_text(checkpoint.position)},
+                   {"chunk", number_text(checkpoint.chunk)},
+                   {"seed", number_text(checkpoint.seed)},
+                   {"best_step", number_text(checkpoint.best_step)},
+                   {"loss_sum", number_text(checkpoint.loss_sum)},
+                   {"loss_count", number_text(checkpoint.loss_count)},
+                   {"seconds", number_text(checkpoint.seconds)}};
+  if (checkpoint.best) file.metadata["best"] = number_text(*checkpoint.best);
+  file.metadata["crc32"] = number_text(checksum(file));
+  return file;
+}
+
+void sync_folder(const fs::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  (void)::fsync(descriptor);  // some file systems cannot
+  ::close(descriptor);
+}
+
+}  // namespace
+
+void keep_checkpoint(const std::string& path, const std::string& name) {
+  const fs::path target = fs::path(path).parent_path() / name;
+  const fs::path temporary = target.string() + ".link.tmp";
+  std::error_code error;
+  fs::remove(temporary, error);
+  // A second name needs no space on the disk. File systems without hard links get a copy.
+  fs::create_hard_link(path, temporary, error);
+  if (error) fs::copy_file(path, temporary, error);
+  if (!error) fs::rename(temporary, target, error);
+  if (error) {
+    std::error_code ignored;
+    fs::remove(temporary, ignored);
+    fail(target.string(), "cannot be written: " + error.message(), ErrorCode::io);
+  }
+}
+
+void write_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
+  const fs::path latest = path, next = latest.parent_path() / "next.safetensors";
+  write_safetensors(next.string(), to_file(checkpoint));
+  std::error_code error;
+  try {
+    if (fs::exists(latest, error)) keep_checkpoint(path, "previous.safetensors");
+    fs::rename(next, latest, error);
+    if (error) fail(path, "cannot be written: " + error.message(), ErrorCode::io);
+  } catch (...) {
+    fs::remove(next, error);
+    throw;
+  }
+  sync_folder(latest.parent_path());
+}
+
+Checkpoint read_checkpoint(const std::string& path) {
+  const TensorFile file = read_safetensors(path);
+  const Metadata metadata(file.metadata, path);
+  const auto version = file.metadata.find("format");
+  if (version == file.metadata.end()) fail(path, "its metadata has no 'format': not a checkpoint");
+  if (version->second != format_version) {
+    fail(path, "is of format '" + version->second.substr(0, 40) + "'; this version reads format " + format_version,
+         ErrorCode::unsupported);
+  }
+  Checkpoint checkpoint;
+  uint32_t crc = 0;
+  metadata.read("crc32", crc);
+  metadata.read("step", checkpoint.step);
+  metadata.read("epoch", checkpoint.epoch);
+  metadata.read("position", checkpoint.position);
+  metadata.read("chunk", checkpoint.chunk);
+  metadata.read("seed", checkpoint.seed);
+  metadata.read("best_step", checkpoint.best_step);
+  metadata.read("loss_sum", checkpoint.loss_sum);
+  metadata.read("loss_count", checkpoint.loss_count);
+  metadata.read("seconds", checkpoint.seconds);
+  if (file.metadata.contains("best")) metadata.read("best", checkpoint.best.emplace());
+  if (crc != checksum(file)) fail(path, "damaged: its checksum does not match its contents");
+
+  for (const auto& [name, array] : file.tensors) {
+    const std::vector<int64_t> shape(array.shape.begin(), array.shape.end());
+    const at::Tensor values = at::empty(shape, at::kDouble);
+    if (!array.values.empty()) {
+      std::memcpy(values.mutable_data_ptr<double>(), array.values.data(), array.values.size() * sizeof(double));
+    }
+    checkpoint.tensors.emplace_back(name, array.type == DataType::f32 ? values.to(at::kFloat) : values);
+  }
+  return checkpoint;
+}
+
+void load_tensors(const Checkpoint& checkpoint, const NamedTensors& into, const std::string& prefix,
+                  const std::string& path) {
+  const at::NoGradGuard no_grad;
+  std::map<std::string, at::Tensor> there;
+  for (const auto& [name, tensor] : checkpoint.tensors) {
+    if (name.starts_with(prefix)) there.emplace(name, tensor);
+  }
+  const auto differ = [&](const std::string& name, const std::string& how) {
+    fail(path, "checkpoint of another model: " + name.substr(prefix == "model." ? prefix.size() : 0) + " " + how,
+         ErrorCode::argument);
+  };
+  // All names and shapes before the first copy: a refused checkpoint changes nothing.
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies;
+  for (const auto& [name, tensor] : into) {
+    if (!name.starts_with(prefix)) continue;
+    const auto found = there.find(name);
+    if (found == there.end()) differ(name, "is not there");
+    if (found->second.sizes() != tensor.sizes()) {
+      differ(name, "is " + shape_text(found->second.sizes()) + " there and " + shape_text(tensor.sizes()) + " here");
+    }
+    copies.emplace_back(tensor, found->second);
+    there.erase(found);
+  }
+  if (!there.empty()) differ(there.begin()->first, "is there and not here");
+  for (const auto& [to, from] : copies) to.copy_(from);
+}
+
+}  // namespace rtf::train
