@@ -59,6 +59,20 @@ class Metadata {
   const std::string& path_;
 };
 
+// Every number of a Position that is always there, under its key.
+template <class P, class F>
+void each_number(P& position, F&& visit) {
+  visit("step", position.step);
+  visit("epoch", position.epoch);
+  visit("batch", position.batch);
+  visit("chunk", position.chunk);
+  visit("evaluated", position.evaluated);
+  visit("best_step", position.best_step);
+  visit("loss_sum", position.loss_sum);
+  visit("loss_count", position.loss_count);
+  visit("seconds", position.seconds);
+}
+
 // Over names, shapes, values and metadata, so that a flipped bit anywhere shows.
 uint32_t checksum(const TensorFile& file) {
   uLong crc = crc32(0, nullptr, 0);
@@ -89,17 +103,9 @@ TensorFile to_file(const Checkpoint& checkpoint) {
     array.values.assign(data, data + values.numel());
     file.tensors[name] = std::move(array);
   }
-  file.metadata = {{"format", format_version},
-                   {"step", number_text(checkpoint.step)},
-                   {"epoch", number_text(checkpoint.epoch)},
-                   {"position", number_text(checkpoint.position)},
-                   {"chunk", number_text(checkpoint.chunk)},
-                   {"seed", number_text(checkpoint.seed)},
-                   {"best_step", number_text(checkpoint.best_step)},
-                   {"loss_sum", number_text(checkpoint.loss_sum)},
-                   {"loss_count", number_text(checkpoint.loss_count)},
-                   {"seconds", number_text(checkpoint.seconds)}};
-  if (checkpoint.best) file.metadata["best"] = number_text(*checkpoint.best);
+  file.metadata = {{"format", format_version}, {"seed", number_text(checkpoint.seed)}};
+  each_number(checkpoint.position, [&](const char* key, auto value) { file.metadata[key] = number_text(value); });
+  if (checkpoint.position.best) file.metadata["best"] = number_text(*checkpoint.position.best);
   file.metadata["crc32"] = number_text(checksum(file));
   return file;
 }
@@ -111,37 +117,45 @@ void sync_folder(const fs::path& folder) {
   ::close(descriptor);
 }
 
-}  // namespace
-
-void keep_checkpoint(const std::string& path, const std::string& name) {
-  const fs::path target = fs::path(path).parent_path() / name;
-  const fs::path temporary = target.string() + ".link.tmp";
-  std::error_code error;
-  fs::remove(temporary, error);
-  // A second name needs no space on the disk. File systems without hard links get a copy.
-  fs::create_hard_link(path, temporary, error);
-  if (error) fs::copy_file(path, temporary, error);
+// `target` becomes a second name of `file`, which needs no space on the disk. File systems without hard links copy.
+void link_as(const fs::path& file, const fs::path& target) {
+  const fs::path temporary = target.string() + ".tmp";
+  std::error_code error, ignored;
+  fs::remove(temporary, ignored);
+  fs::create_hard_link(file, temporary, error);
+  if (error) fs::copy_file(file, temporary, error);
   if (!error) fs::rename(temporary, target, error);
-  if (error) {
-    std::error_code ignored;
-    fs::remove(temporary, ignored);
-    fail(target.string(), "cannot be written: " + error.message(), ErrorCode::io);
-  }
+  if (!error) return;
+  fs::remove(temporary, ignored);
+  fail(target.string(), "cannot be written: " + error.message(), ErrorCode::io);
 }
 
-void write_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
-  const fs::path latest = path, next = latest.parent_path() / "next.safetensors";
+constexpr const char* next_file = "next.safetensors.tmp";
+
+}  // namespace
+
+void write_checkpoint(const std::string& folder, const Checkpoint& checkpoint, bool best) {
+  const fs::path latest = fs::path(folder) / latest_file, next = fs::path(folder) / next_file;
   write_safetensors(next.string(), to_file(checkpoint));
   std::error_code error;
   try {
-    if (fs::exists(latest, error)) keep_checkpoint(path, "previous.safetensors");
+    // Before the rename: a run that goes on from the old latest finds the same best again.
+    if (best) link_as(next, fs::path(folder) / best_file);
+    if (fs::exists(latest, error)) link_as(latest, fs::path(folder) / previous_file);
     fs::rename(next, latest, error);
-    if (error) fail(path, "cannot be written: " + error.message(), ErrorCode::io);
+    if (error) fail(latest.string(), "cannot be written: " + error.message(), ErrorCode::io);
   } catch (...) {
     fs::remove(next, error);
     throw;
   }
-  sync_folder(latest.parent_path());
+  sync_folder(folder);
+}
+
+void remove_temporaries(const std::string& folder) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.path().extension() == ".tmp") fs::remove(entry.path(), ignored);
+  }
 }
 
 Checkpoint read_checkpoint(const std::string& path) {
@@ -156,16 +170,9 @@ Checkpoint read_checkpoint(const std::string& path) {
   Checkpoint checkpoint;
   uint32_t crc = 0;
   metadata.read("crc32", crc);
-  metadata.read("step", checkpoint.step);
-  metadata.read("epoch", checkpoint.epoch);
-  metadata.read("position", checkpoint.position);
-  metadata.read("chunk", checkpoint.chunk);
   metadata.read("seed", checkpoint.seed);
-  metadata.read("best_step", checkpoint.best_step);
-  metadata.read("loss_sum", checkpoint.loss_sum);
-  metadata.read("loss_count", checkpoint.loss_count);
-  metadata.read("seconds", checkpoint.seconds);
-  if (file.metadata.contains("best")) metadata.read("best", checkpoint.best.emplace());
+  each_number(checkpoint.position, [&](const char* key, auto& value) { metadata.read(key, value); });
+  if (file.metadata.contains("best")) metadata.read("best", checkpoint.position.best.emplace());
   if (crc != checksum(file)) fail(path, "damaged: its checksum does not match its contents");
 
   for (const auto& [name, array] : file.tensors) {
