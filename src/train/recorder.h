@@ -27,6 +27,8 @@ class Recorder {
   void poles(int64_t step, std::size_t layer, double radius, double min_abs_denominator);
   // Everything told so far is on the disk, and status.json says so.
   void status(RunState state, int64_t step, int64_t epoch, double seconds, std::optional<double> best);
+  // The bar makes room for what is printed next.
+  void close();
 
  private:
   RunFolder folder_;

@@ -1,7 +1,6 @@
 #include "train/trainer.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,10 +8,9 @@
 #include <sstream>
 
 #include "rtf/error.h"
-#include "rtf/executor.h"
 #include "rtf/random.h"
 #include "train/evaluation.h"
-#include "train/model_options.h"
+#include "train/model_setup.h"
 #include "train/random_streams.h"
 #include "train/recorder.h"
 #include "train/shuffle.h"
@@ -38,14 +36,7 @@ std::string count(const char* key, int64_t value) { return std::string(key) + " 
 }  // namespace
 
 Trainer::Trainer(const Config& config, std::unique_ptr<Task> task) : config_(config), task_(std::move(task)) {
-  if (config_.train.threads > 0) {
-    at::set_num_threads(static_cast<int>(config_.train.threads));
-    set_threads(static_cast<std::size_t>(config_.train.threads));
-  }
-  at::globalContext().setDeterministicAlgorithms(config_.train.deterministic, /*warn_only=*/false);
-  // It would write over every new tensor.
-  at::globalContext().setDeterministicFillUninitializedMemory(false);
-
+  set_up_torch(config_.train);
   if (!task_) task_ = make_task(config_, tensor_options(config_));
   plan();
   model_ = make_model(config_, *task_);

@@ -1,6 +1,11 @@
-#include "train/model_options.h"
+#include "train/model_setup.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 
 #include "rtf/error.h"
+#include "rtf/executor.h"
 
 namespace rtf::train {
 namespace {
@@ -68,6 +73,25 @@ nn::SequenceModel make_model(const Config& config, const Task& task) {
   nn::SequenceModel model(model_options(config, task));
   model->to(tensor_options(config).dtype().toScalarType());
   return model;
+}
+
+void load_averages(const Checkpoint& checkpoint, const nn::SequenceModel& model) {
+  const at::NoGradGuard no_grad;
+  auto parameters = model->named_parameters();
+  for (const auto& [name, tensor] : checkpoint.tensors) {
+    if (!name.starts_with("ema.")) continue;
+    if (at::Tensor* parameter = parameters.find(name.substr(4))) parameter->copy_(tensor);
+  }
+}
+
+void set_up_torch(const TrainConfig& config) {
+  if (config.threads > 0) {
+    at::set_num_threads(static_cast<int>(config.threads));
+    set_threads(static_cast<std::size_t>(config.threads));
+  }
+  at::globalContext().setDeterministicAlgorithms(config.deterministic, /*warn_only=*/false);
+  // It would write over every new tensor.
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
 }
 
 NamedTensors model_tensors(const nn::SequenceModel& model) {
