@@ -77,7 +77,7 @@ void each_number(P& position, F&& visit) {
 uint32_t checksum(const TensorFile& file) {
   uLong crc = crc32(0, nullptr, 0);
   const auto add = [&](const void* bytes, std::size_t size) {
-    crc = crc32_z(crc, static_cast<const Bytef*>(bytes), size);
+    if (size > 0) crc = crc32_z(crc, static_cast<const Bytef*>(bytes), size);  // a null pointer would start it afresh
   };
   for (const auto& [name, array] : file.tensors) {
     add(name.data(), name.size() + 1);
