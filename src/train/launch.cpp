@@ -43,11 +43,13 @@ std::string short_text(double value) {
 
 int go(Trainer& trainer, const RunFolder& folder, bool resumed, const LaunchOptions& options) {
   const Task& task = trainer.task();
-  Recorder recorder(folder, task.metrics(), task.selection(), trainer.total_steps(),
-                    resumed ? std::optional(trainer.position().step) : std::nullopt, options.quiet);
   const InterruptHandler interrupts;
-  const bool finished = trainer.run(folder, recorder, [] { return InterruptHandler::signal() != 0; });
-  recorder.close();
+  bool finished;
+  {
+    Recorder recorder(folder, task.metrics(), task.selection(), trainer.config().train.epochs, trainer.total_steps(),
+                      resumed ? std::optional(trainer.position().step) : std::nullopt, options.quiet);
+    finished = trainer.run(folder, recorder, [] { return InterruptHandler::signal() != 0; });
+  }
   const Position& position = trainer.position();
   if (options.profile) std::cout << trainer.profile().table();
   if (!finished) {

@@ -5,7 +5,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include "rtf/error.h"
-#include "rtf/executor.h"
 
 namespace rtf::train {
 namespace {
@@ -85,10 +84,7 @@ void load_averages(const Checkpoint& checkpoint, const nn::SequenceModel& model)
 }
 
 void set_up_torch(const TrainConfig& config) {
-  if (config.threads > 0) {
-    at::set_num_threads(static_cast<int>(config.threads));
-    set_threads(static_cast<std::size_t>(config.threads));
-  }
+  if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
   at::globalContext().setDeterministicAlgorithms(config.deterministic, /*warn_only=*/false);
   // It would write over every new tensor.
   at::globalContext().setDeterministicFillUninitializedMemory(false);

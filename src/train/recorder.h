@@ -19,7 +19,7 @@ class Recorder {
  public:
   // `selection` names the score that chooses the best weights. A run that goes on from a checkpoint gives its step.
   Recorder(const RunFolder& folder, const std::vector<std::string>& metrics, const std::string& selection,
-           int64_t total_steps, std::optional<int64_t> step, bool quiet);
+           int64_t epochs, int64_t steps, std::optional<int64_t> step, bool quiet);
 
   void step(int64_t step, int64_t epoch, double loss);
   void train_row(int64_t step, int64_t epoch, double mean_loss, double lr, double gradient_norm);
@@ -27,8 +27,6 @@ class Recorder {
   void poles(int64_t step, std::size_t layer, double radius, double min_abs_denominator);
   // Everything told so far is on the disk, and status.json says so.
   void status(RunState state, int64_t step, int64_t epoch, double seconds, std::optional<double> best);
-  // The bar makes room for what is printed next.
-  void close();
 
  private:
   RunFolder folder_;
@@ -36,7 +34,8 @@ class Recorder {
   std::string selection_;
   MetricsFile rows_;
   EventFile events_;
-  Progress progress_;
+  std::optional<Progress> progress_;  // none: quiet
+  ProgressState shown_;
   int64_t rate_step_;  // where the steps per second are counted from
   std::chrono::steady_clock::time_point rate_begin_ = std::chrono::steady_clock::now();
 };
