@@ -194,7 +194,9 @@ void run(const SweepOptions& options) {
   for (const Combination& one : all) check_same(one);
   std::error_code error;
   fs::create_directories(options.out, error);
-  if (error) fail(fmt::format("cannot make the folder {}: {}", options.out, error.message()));
+  if (error) {
+    throw Error(ErrorCode::io, "sweep", fmt::format("cannot make the folder {}: {}", options.out, error.message()));
+  }
 
   std::vector<Result> results;
   for (const Combination& one : all) {
