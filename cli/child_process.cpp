@@ -18,6 +18,7 @@ ChildRunner::ChildRunner() {
   ::sigemptyset(&watched_);
   for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) ::sigaddset(&watched_, signal);
   ::sigprocmask(SIG_BLOCK, &watched_, &before_);
+  ::signal(SIGCHLD, SIG_DFL);  // where it is ignored, children leave no exit code
 }
 
 ChildRunner::~ChildRunner() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
@@ -27,6 +28,7 @@ int ChildRunner::run(const std::string& program, const std::vector<std::string>&
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   std::fflush(nullptr);
+  const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) {
     throw Error(ErrorCode::io, "command", "cannot start a process: " + std::generic_category().message(errno));
@@ -35,6 +37,7 @@ int ChildRunner::run(const std::string& program, const std::vector<std::string>&
     // Out of the terminal's group: a ^C reaches it once, through this process. It ends when this process is killed.
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (::getppid() != parent) ::_exit(127);
     ::sigprocmask(SIG_SETMASK, &before_, nullptr);
     ::execv(program.c_str(), argv.data());
     ::_exit(127);

@@ -115,7 +115,10 @@ RunStatus status_of(const Combination& one, RunState otherwise) {
 // A folder of another sweep must not pass for a result of this one.
 void check_same(const Combination& one) {
   if (!exists(one)) return;
-  const auto other = train::first_difference(train::load_config(RunFolder::open(one.folder).config()), one.config);
+  const Config saved = train::load_config(RunFolder::open(one.folder).config());
+  Config wanted = one.config;
+  if (wanted.optimizer.total == 0) wanted.optimizer.total = saved.optimizer.total;  // the run has found out its own
+  const auto other = train::first_difference(saved, wanted);
   if (other) {
     fail(fmt::format("{} holds a run with {} = {}, this sweep has {}", one.folder, other->path, other->left,
                      other->right));
@@ -191,7 +194,9 @@ void run(const SweepOptions& options) {
   for (const Combination& one : all) check_same(one);
   std::error_code error;
   fs::create_directories(options.out, error);
-  if (error) fail(fmt::format("cannot make the folder {}: {}", options.out, error.message()));
+  if (error) {
+    throw Error(ErrorCode::io, "sweep", fmt::format("cannot make the folder {}: {}", options.out, error.message()));
+  }
 
   std::vector<Result> results;
   for (const Combination& one : all) {

@@ -205,6 +205,17 @@ TEST(Config, KeysThatDoNotFitTogetherAreRefused) {
   expect_holds(copying.error({"optimizer.warmup=8", "optimizer.total=8"}), {"optimizer.warmup is 8"});
 }
 
+TEST(Config, EveryExperimentLoads) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(RTF_EXPERIMENTS)) {
+    if (entry.path().extension() != ".yaml") continue;
+    ++files;
+    const Config config = load_config(entry.path().string());
+    EXPECT_TRUE(entry.path().stem().string().starts_with(config.task.name)) << entry.path();
+  }
+  EXPECT_GE(files, 9);
+}
+
 TEST(Config, AlikeConfigsAreEqual) {
   const ConfigFile file("task: {name: copying}");
   EXPECT_FALSE(first_difference(file.load(), file.load()));

@@ -25,11 +25,12 @@ TEST(MetricsFile, RowsAreThereAtOnceAndKeepEveryBit) {
   EXPECT_EQ(read_bytes(folder.file("m.csv")), "step,epoch,split,loss,accuracy,rmse\n20,0,train,0.1,,\n");
   const double third = 1.0 / 3, next = std::nextafter(1.0, 2.0);
   file.row(40, 1, "val", third, std::vector<double>{next, std::numeric_limits<double>::quiet_NaN()});
-  const auto rows = read_metrics(folder.file("m.csv"));
-  ASSERT_EQ(rows.size(), 3u);
-  EXPECT_EQ(std::stod(rows[2][3]), third);
-  EXPECT_EQ(std::stod(rows[2][4]), next);
-  EXPECT_EQ(rows[2][5], "nan");
+  const std::string bytes = read_bytes(folder.file("m.csv"));
+  const std::string last = bytes.substr(bytes.find("40,1,val,"));
+  std::size_t read = 0;
+  EXPECT_EQ(std::stod(last.substr(9), &read), third);
+  EXPECT_EQ(std::stod(last.substr(9 + read + 1)), next);
+  EXPECT_TRUE(last.ends_with(",nan\n")) << last;
   const std::vector<double> one = {1};
   EXPECT_NE(error_of([&] { file.row(1, 1, "val", 1, one); }).find("1 metrics, expected 2"), std::string::npos);
 }

@@ -93,10 +93,4 @@ void MetricsFile::row(int64_t step, int64_t epoch, const std::string& split, dou
   file_.append(line + "\n");
 }
 
-std::vector<std::vector<std::string>> read_metrics(const std::string& path) {
-  std::vector<std::vector<std::string>> rows;
-  for (const std::string& line : lines_of(read_file(path, operation))) rows.push_back(split_at(line, ','));
-  return rows;
-}
-
 }  // namespace rtf::train

@@ -31,7 +31,4 @@ class MetricsFile {
   AppendFile file_;
 };
 
-// The rows of one, as text, the header first. Half-written last lines are left out.
-std::vector<std::vector<std::string>> read_metrics(const std::string& path);
-
 }  // namespace rtf::train

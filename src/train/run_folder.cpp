@@ -83,19 +83,19 @@ RunFolder RunFolder::open(const std::string& path) {
   return run;
 }
 
-RunLock::RunLock(const RunFolder& run) : descriptor_(::open(run.config().c_str(), O_RDWR | O_CLOEXEC)) {
+RunLock::RunLock(const RunFolder& run) : descriptor_(::open(run.lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
   struct flock lock = whole_file_lock();
   if (descriptor_ >= 0 && ::fcntl(descriptor_, F_OFD_SETLK, &lock) == 0) return;
   const int error = errno;
   if (descriptor_ >= 0) ::close(descriptor_);
   if (error == EAGAIN) fail(ErrorCode::argument, fmt::format("another process is training in {}", run.path()));
-  fail(ErrorCode::io, fmt::format("cannot write {}: {}", run.config(), std::generic_category().message(error)));
+  fail(ErrorCode::io, fmt::format("cannot write {}: {}", run.lock(), std::generic_category().message(error)));
 }
 
 RunLock::~RunLock() { ::close(descriptor_); }
 
 bool RunLock::is_held(const RunFolder& run) {
-  const int descriptor = ::open(run.config().c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor = ::open(run.lock().c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return false;
   struct flock lock = whole_file_lock();
   const bool held = ::fcntl(descriptor, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;

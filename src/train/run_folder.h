@@ -22,6 +22,7 @@ class RunFolder {
   std::string config() const { return path_ + "/config.yaml"; }
   std::string metrics() const { return path_ + "/metrics.csv"; }
   std::string status() const { return path_ + "/status.json"; }
+  std::string lock() const { return path_ + "/.lock"; }
   std::string checkpoints() const { return path_ + "/checkpoints"; }
   std::string latest() const { return checkpoints() + "/latest.safetensors"; }
   std::string previous() const { return checkpoints() + "/previous.safetensors"; }
