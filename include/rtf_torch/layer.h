@@ -22,16 +22,16 @@ enum class Constraint { none, montel, montel_paper };
 struct RTFOptions {
   int64_t channels = 0;
   int64_t order = 64;
-  int64_t length = 0;         // the longest input, and where a wrapped numerator is trained
-  int64_t denominators = 1;   // how many different ones; divides channels
+  int64_t length = 0;        // the longest input, and where a wrapped numerator is trained
+  int64_t denominators = 1;  // how many different ones; divides channels
   Numerator numerator = Numerator::wrapped;
   bool bidirectional = false;
   double kernel_dropout = 0;
   Init init = Init::zero;
   InitialGain initial_gain = InitialGain::paper;
   Constraint constraint = Constraint::none;
-  uint64_t seed = 0;          // of the initial numbers
-  int64_t index = 0;          // which layer of the model: its own random numbers
+  uint64_t seed = 0;  // of the initial numbers
+  int64_t index = 0;  // which layer of the model: its own random numbers
 };
 
 // The places of a layer that drop, each with random numbers of its own: `layer` of ops::dropout is dropout_layer().
@@ -46,7 +46,7 @@ struct Realization {
 struct PoleReport {
   double radius = 0;               // of the outermost pole
   double min_abs_denominator = 0;  // smallest |A| over the points of the transform
-  int64_t unstable = 0;            // denominators with a pole on or outside the circle, or with a coefficient not finite
+  int64_t unstable = 0;  // denominators with a pole on or outside the circle, or with a coefficient not finite
 };
 
 class RTFImpl : public torch::nn::Module {
@@ -75,7 +75,7 @@ class RTFImpl : public torch::nn::Module {
   // (D, order), (C, order), (C); D and C count both directions, forward rows first.
   // With Constraint::montel_paper a has order + 1 columns, the free numbers that are normalised.
   at::Tensor a, b, h0;
-  at::Tensor sigma;      // (D), with Constraint::montel
+  at::Tensor sigma;  // (D), with Constraint::montel
 
  private:
   at::Tensor denominator() const;  // a through the constraint

@@ -23,31 +23,31 @@ enum class Decoder {
 };
 
 struct SequenceModelOptions {
-  int64_t vocabulary = 0;     // tokens in: an embedding; 0: `features` numbers in, a linear encoder
+  int64_t vocabulary = 0;  // tokens in: an embedding; 0: `features` numbers in, a linear encoder
   int64_t features = 1;
   int64_t layers = 6;
-  RTFOptions layer;           // its channels are the model's width
+  RTFOptions layer;  // its channels are the model's width
   Norm norm = Norm::batch;
   bool prenorm = true;
-  bool residual = true;       // false: x <- Layer(x); neither norm nor outer dropout is then applied
-  double dropout = 0;         // outer
-  double inner_dropout = 0;   // after the activation
-  bool tie_dropout = true;    // outer: one mask for all positions
+  bool residual = true;      // false: x <- Layer(x); neither norm nor outer dropout is then applied
+  double dropout = 0;        // outer
+  double inner_dropout = 0;  // after the activation
+  bool tie_dropout = true;   // outer: one mask for all positions
   bool tie_inner_dropout = false;
   Activation activation = Activation::gelu;
-  bool glu = true;            // the output projection Linear(D -> 2D) and its gate
+  bool glu = true;  // the output projection Linear(D -> 2D) and its gate
   Decoder decoder = Decoder::pool;
   int64_t outputs = 0;
-  int64_t last = 1;           // positions of Decoder::last
+  int64_t last = 1;  // positions of Decoder::last
   uint64_t seed = 0;
 };
 
 // What a causal model carries from sample to sample, for a batch of streams.
 struct ModelState {
-  std::vector<Realization> layers;      // fixed while streaming
-  std::vector<at::Tensor> states;       // (batch, channels, order) each, float64
-  at::Tensor sum;                       // of the pooled positions (batch, channels), and how many
-  at::Tensor count;                     // (batch)
+  std::vector<Realization> layers;  // fixed while streaming
+  std::vector<at::Tensor> states;   // (batch, channels, order) each, float64
+  at::Tensor sum;                   // of the pooled positions (batch, channels), and how many
+  at::Tensor count;                 // (batch)
 };
 
 class SequenceModelImpl : public torch::nn::Module {

@@ -101,8 +101,8 @@ Tensor RTFImpl::kernel(int64_t length) const {
 }
 
 Tensor RTFImpl::forward(const Tensor& u, const std::optional<Tensor>& lengths, const std::optional<Tensor>& generator) {
-  TORCH_CHECK(u.dim() == 3 && u.size(2) == options.channels, "[rtf::RTF] u has shape ", u.sizes(),
-              "; (batch, length, ", options.channels, ") is needed");
+  TORCH_CHECK(u.dim() == 3 && u.size(2) == options.channels, "[rtf::RTF] u has shape ", u.sizes(), "; (batch, length, ",
+              options.channels, ") is needed");
   Tensor k = kernel(u.size(1));
   if (is_training() && options.kernel_dropout > 0) {
     TORCH_CHECK(generator, "[rtf::RTF] kernel dropout in training mode needs a generator (seed, step)");

@@ -38,12 +38,23 @@ void check(const SequenceModelOptions& options) {
 
 bool pools(Decoder decoder) { return decoder == Decoder::pool || decoder == Decoder::pair; }
 
+void check_lengths(const Tensor& lengths, int64_t batch, int64_t length) {
+  TORCH_CHECK(lengths.dim() == 1 && lengths.size(0) == batch && lengths.scalar_type() == at::kLong,
+              "[rtf::SequenceModel] lengths is a ", lengths.scalar_type(), " tensor of shape ", lengths.sizes(),
+              "; one of type Long for each of ", batch, " sequences is needed");
+  if (!lengths.is_cpu()) return;  // elsewhere it would make the host wait
+  const auto [smallest, largest] = lengths.aminmax();
+  const int64_t low = smallest.item<int64_t>(), high = largest.item<int64_t>();
+  TORCH_CHECK(low >= 1 && high <= length, "[rtf::SequenceModel] a length of ", low < 1 ? low : high,
+              " in a batch padded to ", length, " samples");
+}
+
 // The mean over the first lengths[s] positions of each sequence, or over all.
 Tensor pool(const Tensor& x, const std::optional<Tensor>& lengths) {
   if (!lengths) return x.mean(1);
   const Tensor count = lengths->to(x.device()).unsqueeze(1);
   const Tensor valid = at::arange(x.size(1), count.options()).unsqueeze(0) < count;
-  const Tensor weight = valid.to(x.scalar_type()) / count.clamp_min(1).to(x.scalar_type());
+  const Tensor weight = valid.to(x.scalar_type()) / count.to(x.scalar_type());
   return at::bmm(weight.unsqueeze(1), x).squeeze(1);
 }
 
@@ -151,6 +162,7 @@ Tensor SequenceModelImpl::forward(const Tensor& x, const std::optional<Tensor>& 
   TORCH_CHECK(!lengths || options.decoder != Decoder::last,
               "[rtf::SequenceModel] the decoder of the last positions takes no lengths: they would be padding");
   Tensor h = encode(x);
+  if (lengths) check_lengths(*lengths, h.size(0), h.size(1));
   if (options.decoder == Decoder::last)
     TORCH_CHECK(h.size(1) >= options.last, "[rtf::SequenceModel] a sequence of ", h.size(1),
                 " samples; the decoder needs the last ", options.last);
@@ -228,13 +240,12 @@ Tensor SequenceModelImpl::prefill(const Tensor& x, ModelState& state) {
     TORCH_CHECK(options.layer.kernel_dropout == 0, "[rtf::SequenceModel] kernel dropout of ",
                 options.layer.kernel_dropout, " cannot be trained from a state, where no kernel is made");
     for (size_t i = 0; i < blocks_.size(); ++i)
-      TORCH_CHECK(!at::GradMode::is_enabled() || !blocks_[i]->layer->b.requires_grad() ||
-                      state.layers[i].b.requires_grad(),
-                  "[rtf::SequenceModel] prefill in training mode needs a state of make_training_state");
+      TORCH_CHECK(
+          !at::GradMode::is_enabled() || !blocks_[i]->layer->b.requires_grad() || state.layers[i].b.requires_grad(),
+          "[rtf::SequenceModel] prefill in training mode needs a state of make_training_state");
   }
   const Tensor generator = generator_.to(h.device());
-  for (size_t i = 0; i < blocks_.size(); ++i)
-    h = blocks_[i]->prefill(h, state.layers[i], state.states[i], generator);
+  for (size_t i = 0; i < blocks_.size(); ++i) h = blocks_[i]->prefill(h, state.layers[i], state.states[i], generator);
   if (norm_) h = norm_->forward(h);
   return decode_stream(h, state);
 }
