@@ -87,7 +87,7 @@ def test_reconstruct(samples):
 
 
 def test_odd_length_and_no_band_limit(samples):
-    x, _, _ = samples("task: {name: delay, length: 51, dt: 0.01, band: 1000, lag: 3, rms: 2}", count=4000)
+    x, _, _ = samples("task: {name: delay, length: 51, dt: 0.01, band: 50, lag: 3, rms: 2}", count=4000)
     # All 26 coefficients of 52 points, the last one real: variance 4 (1 - 3 / 104); 51 of the points are kept.
     around = x[:, :, 0] - x[:, :, 0].mean(axis=1, keepdims=True)
     assert x.shape == (4000, 51, 1)
