@@ -7,8 +7,8 @@
 #include <charconv>
 #include <cstdio>
 
+#include "entry.h"
 #include "rtf/error.h"
-#include "rtf/version.h"
 
 namespace rtf::cli {
 
@@ -17,9 +17,7 @@ void add_common(CLI::App& command, CommonOptions& options, const std::string& ex
       ->required()
       ->type_name("");
   command.add_flag("-q,--quiet", options.quiet, "print no notes and no warnings");
-  command.set_help_flag("-h,--help", "print this help");
-  command.set_version_flag("--version", fmt::format("rtf {}", version), "print the version");
-  command.footer("Example:\n" + example);
+  add_command_flags(command, example);
 }
 
 CLI::Option* add_count(CLI::App& command, const std::string& name, std::size_t& value, const std::string& description) {

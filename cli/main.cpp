@@ -1,84 +1,15 @@
-// The rtf command: finds the subcommand, and turns every failure into one line and exit code 2.
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cstdio>
-#include <iostream>
-#include <new>
-#include <numeric>
-#include <stdexcept>
-#include <string_view>
+// The rtf command.
+#include <string>
 
 #include "common.h"
-#include "rtf/error.h"
-#include "rtf/version.h"
-
-namespace {
-
-constexpr int failure = 2;
-
-// Single-character edits that turn one word into the other.
-std::size_t distance(std::string_view x, std::string_view y) {
-  std::vector<std::size_t> row(y.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    std::size_t diagonal = row[0]++;
-    for (std::size_t j = 0; j < y.size(); ++j) {
-      const std::size_t replaced = diagonal + (x[i] != y[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, diagonal + 1, row[j] + 1});
-    }
-  }
-  return row.back();
-}
-
-bool is_command(const CLI::App& app, const std::string& word) {
-  const auto commands = app.get_subcommands(nullptr);
-  return std::any_of(commands.begin(), commands.end(), [&](const CLI::App* c) { return c->get_name() == word; });
-}
-
-std::string unknown_command(const CLI::App& app, const std::string& word) {
-  std::string names, nearest;
-  std::size_t best = 3;
-  for (const CLI::App* command : app.get_subcommands(nullptr)) {
-    names += (names.empty() ? "" : ", ") + command->get_name();
-    if (const std::size_t edits = distance(word, command->get_name()); edits < best) {
-      best = edits;
-      nearest = command->get_name();
-    }
-  }
-  return fmt::format("unknown command '{}'; {}", word,
-                     nearest.empty() ? "expected one of " + names : fmt::format("did you mean '{}'?", nearest));
-}
-
-// One line whatever the message holds. The operation in front of library messages says nothing new to a shell user.
-int report(const CLI::App& app, std::string message) {
-  if (message.starts_with("[rtf::")) message.erase(0, message.find("] ") + 2);
-  for (char& c : message) {
-    if (c == '\n' || c == '\t') c = ' ';
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  const auto commands = app.get_subcommands();
-  fmt::print(stderr, "rtf{}: {}\n", commands.empty() ? "" : " " + commands.back()->get_name(), message);
-  return failure;
-}
-
-int finish(const CLI::App& app) {
-  std::cout.flush();
-  if (!std::cout || std::fflush(stdout) != 0 || std::ferror(stdout)) {
-    return report(app, "cannot write to standard output");
-  }
-  return 0;
-}
-
-}  // namespace
+#include "entry.h"
+#include "training.h"
 
 int main(int argc, char** argv) {
-  CLI::App app("Rational transfer functions: kernels, filtering, correction and poles.", "rtf");
-  app.set_help_flag("-h,--help", "print this help");
-  app.set_version_flag("--version", fmt::format("rtf {}", rtf::version), "print the version");
-  app.require_subcommand(0, 1);
-  app.footer(
+  CLI::App app(
+      "Rational transfer functions: kernels, filtering, correction and poles; training of models made of them.", "rtf");
+  rtf::cli::add_program_flags(
+      app,
       "A filter file is JSON, {\"a\": [[..]..], \"b\": [[..]..], \"h0\": [..]}, or safetensors with these tensors.\n"
       "`rtf COMMAND --help` shows an example of each command.");
   rtf::cli::add_kernel(app);
@@ -87,26 +18,6 @@ int main(int argc, char** argv) {
   rtf::cli::add_wrap(app);
   rtf::cli::add_poles(app);
   rtf::cli::add_info(app);
-
-  try {
-    const std::string word = argc > 1 ? argv[1] : "--help";
-    if (argc == 1) {
-      std::cout << app.help();
-    } else if (!word.starts_with("-") && !is_command(app, word)) {
-      return report(app, unknown_command(app, word));
-    } else {
-      app.parse(argc, argv);
-    }
-    return finish(app);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0) return report(app, error.what());
-    app.exit(error, std::cout, std::cerr);  // --help and --version
-    return finish(app);
-  } catch (const std::bad_alloc&) {
-    return report(app, "not enough memory");
-  } catch (const std::length_error&) {
-    return report(app, "not enough memory");
-  } catch (const std::exception& error) {
-    return report(app, error.what());
-  }
+  rtf::cli::add_training_commands(app, argv);
+  return rtf::cli::run_program(app, argc, argv);
 }

@@ -1,1 +1,256 @@
 #include "train/config.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "core/atomic_file.h"
+#include "core/edit_distance.h"
+#include "rtf/error.h"
+#include "train/config_table.h"
+
+namespace rtf::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* operation = "load_config";
+constexpr const char* command_line = "the command line";
+
+[[noreturn]] void fail(const std::string& message) { throw Error(ErrorCode::argument, operation, message); }
+
+const Key* find_key(const std::string& path) {
+  const auto& table = config_table();
+  const auto found = std::find_if(table.begin(), table.end(), [&](const Key& key) { return key.path == path; });
+  return found == table.end() ? nullptr : &*found;
+}
+
+// "optimizer", whose keys are "optimizer.lr" and so on.
+bool is_section(const std::string& path) {
+  const auto& table = config_table();
+  return std::any_of(table.begin(), table.end(), [&](const Key& key) { return key.path.starts_with(path + "."); });
+}
+
+[[noreturn]] void fail_unknown(const std::string& path, const std::string& source) {
+  std::string nearest;
+  std::size_t best = SIZE_MAX;
+  for (const Key& key : config_table()) {
+    // A key without its section, or in the wrong one, is nearer than what merely looks alike.
+    const std::string leaf = key.path.substr(key.path.find('.') + 1);
+    const std::size_t edits =
+        std::min(edit_distance(path, key.path), edit_distance(path.substr(path.find('.') + 1), leaf) + 2);
+    if (edits < best) {
+      best = edits;
+      nearest = key.path;
+    }
+  }
+  fail(fmt::format("unknown key '{}' in {}; did you mean '{}'?", path, source, nearest));
+}
+
+struct Setting {
+  Scalar value;
+  std::string source;  // the file, or the command line
+};
+using Settings = std::map<std::string, Setting>;  // by path; the last one to set a key wins
+
+// The settings of one mapping, whose keys begin with `prefix`.
+void flatten(const YAML::Node& node, const std::string& prefix, const std::string& file, Settings& settings) {
+  for (const auto& entry : node) {
+    if (!entry.first.IsScalar())
+      fail(fmt::format("{}: a key is not a word (line {})", file, entry.first.Mark().line + 1));
+    const std::string path = prefix + entry.first.Scalar();
+    const YAML::Node& value = entry.second;
+    if (prefix.empty() && path == "include") continue;
+    if (!find_key(path)) {
+      if (!is_section(path)) fail_unknown(path, file);
+      if (!value.IsMap() && !value.IsNull()) fail(fmt::format("{}: {} is a section, expected keys in it", file, path));
+      flatten(value, path + ".", file, settings);
+      continue;
+    }
+    if (value.IsMap() || value.IsSequence()) {
+      fail(fmt::format("{}: {} is a {}, expected {}", file, path, value.IsMap() ? "mapping" : "list",
+                       type_text(*find_key(path))));
+    }
+    const Scalar scalar{value.IsNull() ? "null" : value.Scalar(), value.IsNull(), value.Tag() == "!"};
+    if (!settings.emplace(path, Setting{scalar, file}).second) fail(fmt::format("{}: {} appears twice", file, path));
+  }
+}
+
+// A section that is written twice would otherwise be merged without a word.
+void check_duplicates(const YAML::Node& node, const std::string& file) {
+  if (!node.IsMap()) return;
+  std::set<std::string> seen;
+  for (const auto& entry : node) {
+    if (entry.first.IsScalar() && !seen.insert(entry.first.Scalar()).second) {
+      fail(fmt::format("{}: '{}' appears twice (line {})", file, entry.first.Scalar(), entry.first.Mark().line + 1));
+    }
+  }
+}
+
+std::vector<std::string> includes_of(const YAML::Node& root, const std::string& file) {
+  const YAML::Node list = root["include"];
+  std::vector<std::string> paths;
+  if (!list) return paths;
+  const auto add = [&](const YAML::Node& node) {
+    if (!node.IsScalar()) fail(fmt::format("{}: include is not a file name or a list of them", file));
+    paths.push_back((fs::path(file).parent_path() / node.Scalar()).string());
+  };
+  if (list.IsSequence()) {
+    for (const auto& node : list) add(node);
+  } else {
+    add(list);
+  }
+  return paths;
+}
+
+// `open` holds the files that are being read, the outermost first.
+Settings read_settings(const std::string& file, std::vector<std::string>& open) {
+  const std::string identity = fs::weakly_canonical(fs::absolute(file)).string();
+  if (std::find(open.begin(), open.end(), identity) != open.end()) {
+    fail(fmt::format("{} includes itself: {} -> {}", file, fmt::join(open, " -> "), identity));
+  }
+  const std::string text = read_file(file, operation);
+  YAML::Node root;
+  try {
+    root = YAML::Load(text);
+  } catch (const YAML::Exception& error) {
+    fail(fmt::format("{}: not valid YAML: {} (line {})", file, error.msg, error.mark.line + 1));
+  }
+  if (!root.IsNull() && !root.IsMap()) fail(fmt::format("{}: not a mapping of keys to values", file));
+  check_duplicates(root, file);
+  for (const auto& entry : root) check_duplicates(entry.second, file);
+
+  Settings settings;
+  if (root.IsMap()) {
+    open.push_back(identity);
+    for (const std::string& path : includes_of(root, file)) {
+      for (auto& [key, setting] : read_settings(path, open)) settings[key] = std::move(setting);
+    }
+    open.pop_back();
+    Settings own;
+    flatten(root, "", file, own);
+    for (auto& [key, setting] : own) settings[key] = std::move(setting);
+  }
+  return settings;
+}
+
+void apply_overrides(const std::vector<std::string>& overrides, Settings& settings) {
+  for (const std::string& text : overrides) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      fail(fmt::format("'{}' on the command line is not of the form key=value", text));
+    }
+    const std::string path = text.substr(0, equals), value = text.substr(equals + 1);
+    if (is_section(path)) fail(fmt::format("{}: {} is a section, expected one of its keys", command_line, path));
+    if (!find_key(path)) fail_unknown(path, command_line);
+    Setting& setting = settings[path];
+    setting.value = {value, value == "null" || value == "~", false};
+    setting.source = command_line;
+  }
+}
+
+// What no single key can say.
+void check_together(const Config& config, const std::string& file) {
+  const TaskConfig& task = config.task;
+  const ModelConfig& model = config.model;
+  const auto require = [&](bool fine, const std::string& message) {
+    if (!fine) fail(fmt::format("{}: {}", file, message));
+  };
+  if (task.name == "delay" || task.name == "reconstruct") {
+    const double nyquist = 0.5 / task.dt, lowest = 1 / (task.dt * static_cast<double>(task.length));
+    require(task.band >= lowest && task.band <= nyquist,
+            fmt::format("task.band is {}, expected from {:.6g} to {:.6g}, what task.length samples of task.dt can hold",
+                        task.band, lowest, nyquist));
+  }
+  if (task.name == "delay") {
+    require(task.lag < task.length,
+            fmt::format("task.lag is {}, expected less than task.length, {}", task.lag, task.length));
+  }
+  if (task.name == "reconstruct") {
+    require(task.window <= task.length,
+            fmt::format("task.window is {}, expected at most task.length, {}", task.window, task.length));
+  }
+  require(model.channels % model.denominators == 0,
+          fmt::format("model.denominators is {}, expected a divisor of model.channels, {}", model.denominators,
+                      model.channels));
+  require(model.residual || model.norm == "none",
+          fmt::format("model.norm is {}, expected none because model.residual is false", model.norm));
+  require(model.residual || model.dropout == 0,
+          fmt::format("model.dropout is {}, expected 0 because model.residual is false", model.dropout));
+  require(config.train.chunk == 0 || !model.bidirectional,
+          fmt::format("train.chunk is {}, expected 0 because model.bidirectional is true", config.train.chunk));
+  const OptimizerConfig& optimizer = config.optimizer;
+  require(
+      optimizer.total == 0 || optimizer.warmup < optimizer.total,
+      fmt::format("optimizer.warmup is {}, expected less than optimizer.total, {}", optimizer.warmup, optimizer.total));
+}
+
+}  // namespace
+
+std::vector<ConfigKey> config_keys() {
+  const Config defaults;
+  std::vector<ConfigKey> keys;
+  for (const Key& key : config_table()) {
+    const std::string meaning =
+        key.tasks.empty() ? key.meaning : fmt::format("{}: {}", fmt::join(key.tasks, ", "), key.meaning);
+    keys.push_back({key.path, type_text(key), value_text(key, defaults), meaning});
+  }
+  return keys;
+}
+
+Config load_config(const std::string& path, const std::vector<std::string>& overrides) {
+  std::vector<std::string> open;
+  Settings settings = read_settings(path, open);
+  apply_overrides(overrides, settings);
+  Config config;
+  for (const auto& [key, setting] : settings) {
+    const Key& at = *find_key(key);
+    if (!assign(at, config, setting.value)) {
+      const std::string type = type_text(at);
+      const char* article = type.starts_with("integer") ? "an " : type.starts_with("number") ? "a " : "";
+      fail(fmt::format("{}: {} is {}, expected {}{}", setting.source, key,
+                       setting.value.null ? "null" : fmt::format("'{}'", setting.value.text), article, type));
+    }
+  }
+  if (config.task.name.empty()) {
+    fail(fmt::format("{}: task.name is missing, expected {}", path, type_text(*find_key("task.name"))));
+  }
+  for (const auto& [key, setting] : settings) {
+    const Key& at = *find_key(key);
+    if (!used_by(at, config.task.name)) {
+      fail(fmt::format("{}: {} means nothing to the task {}, only to {}", setting.source, key, config.task.name,
+                       fmt::join(at.tasks, " and ")));
+    }
+  }
+  check_together(config, path);
+  return config;
+}
+
+std::string to_yaml(const Config& config) {
+  std::string text, section;
+  for (const Key& key : config_table()) {
+    if (!used_by(key, config.task.name)) continue;
+    const std::size_t dot = key.path.find('.');
+    if (key.path.substr(0, dot) != section) {
+      section = key.path.substr(0, dot);
+      text += fmt::format("{}{}:\n", text.empty() ? "" : "\n", section);
+    }
+    text += fmt::format("  {:<32}  # {}\n", fmt::format("{}: {}", key.path.substr(dot + 1), value_text(key, config)),
+                        key.meaning);
+  }
+  return text;
+}
+
+std::optional<ConfigDifference> first_difference(const Config& left, const Config& right) {
+  for (const Key& key : config_table()) {
+    const std::string a = value_text(key, left), b = value_text(key, right);
+    if (a != b) return ConfigDifference{key.path, a, b};
+  }
+  return {};
+}
+
+}  // namespace rtf::train

@@ -9,42 +9,44 @@
 namespace rtf::train {
 
 struct TaskConfig {
-  std::string name;            // copying, delay, reconstruct, smnist
-  int64_t symbols = 64;        // copying: size of the vocabulary, the marker included
-  int64_t memory = 1024;       // copying: tokens to copy
-  int64_t noise = 0;           // copying: zeros between them and the markers
-  int64_t length = 4000;       // delay, reconstruct: samples of a sequence
-  double dt = 0.00025;         // delay, reconstruct: seconds a sample
-  double band = 1000;          // delay, reconstruct: band limit in Hz
-  double rms = 0.5;            // delay, reconstruct
-  int64_t lag = 1000;          // delay
-  int64_t window = 1000;       // reconstruct: samples to give back
-  bool permuted = false;       // smnist: one fixed permutation of the pixels
-  int64_t train_size = 0;      // samples an epoch, validation samples; 0: the task's own
+  std::string name;        // copying, delay, reconstruct, smnist
+  int64_t symbols = 64;    // copying: size of the vocabulary, the marker included
+  int64_t memory = 1024;   // copying: tokens to copy
+  int64_t noise = 0;       // copying: zeros between them and the markers
+  int64_t length = 4000;   // delay, reconstruct: samples of a sequence
+  double dt = 0.00025;     // delay, reconstruct: seconds a sample
+  double band = 1000;      // delay, reconstruct: band limit in Hz
+  double rms = 0.5;        // delay, reconstruct
+  int64_t lag = 1000;      // delay
+  int64_t window = 1000;   // reconstruct: samples to give back
+  bool permuted = false;   // smnist: one fixed permutation of the pixels
+  int64_t train_size = 0;  // samples an epoch, validation samples; 0: the task's own
   int64_t val_size = 0;
+  bool operator==(const TaskConfig&) const = default;
 };
 
 struct ModelConfig {
   int64_t layers = 6;
   int64_t channels = 256;
   int64_t order = 64;
-  int64_t length = 0;          // 0: the task's own
+  int64_t length = 0;  // 0: the task's own
   int64_t denominators = 1;
-  std::string numerator = "wrapped";      // wrapped, exact
+  std::string numerator = "wrapped";  // wrapped, exact
   bool bidirectional = false;
   double kernel_dropout = 0;
-  std::string init = "zero";              // zero, xavier, montel, uniform_montel
-  std::string initial_gain = "paper";     // paper, release
-  std::string constraint = "none";        // none, montel, montel_paper
-  std::string norm = "batch";             // none, batch, layer
+  std::string init = "zero";           // zero, xavier, montel, uniform_montel
+  std::string initial_gain = "paper";  // paper, release
+  std::string constraint = "none";     // none, montel, montel_paper
+  std::string norm = "batch";          // none, batch, layer
   bool prenorm = true;
   bool residual = true;
   double dropout = 0;
   double inner_dropout = 0;
   bool tie_dropout = true;
   bool tie_inner_dropout = false;
-  std::string activation = "gelu";        // identity, gelu
+  std::string activation = "gelu";  // identity, gelu
   bool glu = true;
+  bool operator==(const ModelConfig&) const = default;
 };
 
 struct OptimizerConfig {
@@ -52,39 +54,44 @@ struct OptimizerConfig {
   double weight_decay = 0;
   std::optional<double> ssm_lr, ssm_weight_decay;  // of a, b and h0; none: the ones above
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
-  double clip = 0;             // global gradient norm; 0: no clipping
+  double clip = 0;                    // global gradient norm; 0: no clipping
   std::string schedule = "constant";  // constant, cosine
-  int64_t warmup = 0;          // steps of linear warm-up
-  int64_t total = 0;           // steps at which the cosine ends; 0: the run's own
-  double ema = 0;              // decay of the weight average that is evaluated; 0: none
+  int64_t warmup = 0;                 // steps of linear warm-up
+  int64_t total = 0;                  // steps at which the cosine ends; 0: the run's own
+  double ema = 0;                     // decay of the weight average that is evaluated; 0: none
+  bool operator==(const OptimizerConfig&) const = default;
 };
 
 struct TrainConfig {
   int64_t epochs = 1;
-  int64_t steps = 0;           // stop after this many; 0: when the epochs are over
+  int64_t steps = 0;  // stop after this many; 0: when the epochs are over
   int64_t batch = 32;
-  int64_t eval_batch = 0;      // 0: batch
-  int64_t accumulate = 1;      // batches an optimiser step
-  int64_t chunk = 0;           // truncated back-propagation: samples of a chunk; 0: whole sequences
+  int64_t eval_batch = 0;  // 0: batch
+  int64_t accumulate = 1;  // batches an optimiser step
+  int64_t chunk = 0;       // truncated back-propagation: samples of a chunk; 0: whole sequences
   uint64_t seed = 0;
-  int64_t eval_every = 1;      // epochs
-  std::string precision = "fp32";     // fp32, fp64
-  int64_t threads = 0;         // 0: all cores
+  int64_t eval_every = 1;          // epochs
+  std::string precision = "fp32";  // fp32, fp64
+  int64_t threads = 0;             // 0: all cores
   bool deterministic = true;
+  bool operator==(const TrainConfig&) const = default;
 };
 
 struct CheckpointConfig {
-  int64_t every_steps = 0;     // 0: not by steps
-  double every_minutes = 10;   // 0: not by time
+  int64_t every_steps = 0;    // 0: not by steps
+  double every_minutes = 10;  // 0: not by time
+  bool operator==(const CheckpointConfig&) const = default;
 };
 
 struct LogConfig {
-  int64_t every = 20;          // steps between rows of metrics.csv for the training loss
-  int64_t poles_every = 1;     // epochs between pole reports; 0: never
+  int64_t every = 20;       // steps between rows of metrics.csv for the training loss
+  int64_t poles_every = 1;  // epochs between pole reports; 0: never
+  bool operator==(const LogConfig&) const = default;
 };
 
 struct DataConfig {
-  std::string path;            // folder of a data set that is not generated
+  std::string path;  // folder of a data set that is not generated
+  bool operator==(const DataConfig&) const = default;
 };
 
 struct Config {
@@ -95,13 +102,14 @@ struct Config {
   CheckpointConfig checkpoint;
   LogConfig log;
   DataConfig data;
+  bool operator==(const Config&) const = default;
 };
 
 // One documented key.
 struct ConfigKey {
-  std::string path;            // "optimizer.lr"
-  std::string type;            // "number", "integer", "true or false", "one of a, b", "text"
-  std::string initial;         // the default, as YAML
+  std::string path;     // "optimizer.lr"
+  std::string type;     // "number", "integer", "true or false", "one of a, b", "text"
+  std::string initial;  // the default, as YAML
   std::string meaning;
 };
 std::vector<ConfigKey> config_keys();
@@ -110,7 +118,14 @@ std::vector<ConfigKey> config_keys();
 // Throws rtf::Error whose message names the file, the key and the bad value.
 Config load_config(const std::string& path, const std::vector<std::string>& overrides = {});
 
-// The whole config as YAML: what load_config() reads back to the same values.
+// The whole config as YAML, each key with its meaning: what load_config() reads back to the same values. Keys of other
+// tasks are left out.
 std::string to_yaml(const Config& config);
+
+// The first key in which two configs differ, and its values as YAML.
+struct ConfigDifference {
+  std::string path, left, right;
+};
+std::optional<ConfigDifference> first_difference(const Config& left, const Config& right);
 
 }  // namespace rtf::train

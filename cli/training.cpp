@@ -1,0 +1,55 @@
+#include "training.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "entry.h"
+#include "rtf/error.h"
+
+namespace rtf::cli {
+namespace {
+
+constexpr const char* program = "rtf-train";
+
+[[noreturn]] void start_program(char** argv) {
+  std::error_code ignored;
+  const auto folder = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+  const std::string beside = (folder / program).string();
+  ::execv(beside.c_str(), argv);
+  if (errno == ENOENT) ::execvp(program, argv);
+  if (errno == ENOENT) {
+    throw Error(
+        ErrorCode::unsupported, "command",
+        fmt::format("this rtf was built without training: there is no {} in {} nor on PATH", program, folder.string()));
+  }
+  throw Error(ErrorCode::io, "command",
+              fmt::format("cannot start {}: {}", beside, std::generic_category().message(errno)));
+}
+
+}  // namespace
+
+void add_training_commands(CLI::App& app, char** argv) {
+  for (const TrainingCommand& command : training_commands) {
+    CLI::App& listed = *app.add_subcommand(command.name, command.description);
+    // rtf-train knows the arguments, --help among them.
+    listed.set_help_flag();
+    listed.prefix_command();
+    listed.callback([argv] { start_program(argv); });
+  }
+}
+
+CLI::App& add_training_command(CLI::App& app, const std::string& name, const std::string& example) {
+  for (const TrainingCommand& command : training_commands) {
+    if (command.name != name) continue;
+    CLI::App& added = *app.add_subcommand(name, command.description);
+    add_command_flags(added, example);
+    return added;
+  }
+  throw Error(ErrorCode::argument, "command", name + " is not a training command");
+}
+
+}  // namespace rtf::cli

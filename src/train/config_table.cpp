@@ -1,0 +1,230 @@
+#include "train/config_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <type_traits>
+
+namespace rtf::train {
+namespace {
+
+template <class S, class T>
+Member<T> member(S Config::*section, T S::*field) {
+  return [=](Config& config) -> T& { return config.*section.*field; };
+}
+
+const Range from_0{0}, from_1{1}, above_0{.low = 0, .low_open = true};
+const Range probability{.low = 0, .high = 1, .high_open = true};
+
+std::vector<Key> make_table() {
+  const auto task = [](auto field) { return member(&Config::task, field); };
+  const auto model = [](auto field) { return member(&Config::model, field); };
+  const auto optimizer = [](auto field) { return member(&Config::optimizer, field); };
+  const auto train = [](auto field) { return member(&Config::train, field); };
+  using T = TaskConfig;
+  using M = ModelConfig;
+  using O = OptimizerConfig;
+  using R = TrainConfig;
+  const std::vector<std::string> tasks = {"copying", "delay", "reconstruct", "smnist"};
+  const std::vector<std::string> copying = {"copying"}, signals = {"delay", "reconstruct"};
+  return {
+      {"task.name", task(&T::name), "what is learned; every config has to say it", {}, tasks},
+      {"task.symbols", task(&T::symbols), "vocabulary, the zero and the marker included", {3}, {}, copying},
+      {"task.memory", task(&T::memory), "tokens to copy", from_1, {}, copying},
+      {"task.noise", task(&T::noise), "zeros between the tokens and the markers", from_0, {}, copying},
+      {"task.length", task(&T::length), "samples of a sequence", {2}, {}, signals},
+      {"task.dt", task(&T::dt), "seconds between samples", above_0, {}, signals},
+      {"task.band", task(&T::band), "band limit of the noise in Hz", above_0, {}, signals},
+      {"task.rms", task(&T::rms), "root mean square of the noise", above_0, {}, signals},
+      {"task.lag", task(&T::lag), "samples by which the output lags behind", from_0, {}, {"delay"}},
+      {"task.window", task(&T::window), "last samples to give back", from_1, {}, {"reconstruct"}},
+      {"task.permuted", task(&T::permuted), "pixels in one fixed random order", {}, {}, {"smnist"}},
+      {"task.train_size", task(&T::train_size), "training samples an epoch; 0: the task's own", from_0},
+      {"task.val_size", task(&T::val_size), "validation samples; 0: the task's own", from_0},
+
+      {"model.layers", model(&M::layers), "residual blocks", from_1},
+      {"model.channels", model(&M::channels), "width of the model", from_1},
+      {"model.order", model(&M::order), "state size of each channel", from_1},
+      {"model.length", model(&M::length), "longest sequence, and where kernels are truncated; 0: the task's own",
+       from_0},
+      {"model.denominators", model(&M::denominators), "different denominators in a layer; divides channels", from_1},
+      {"model.numerator",
+       model(&M::numerator),
+       "trained at model.length (Algorithm 1), or the recurrence's own",
+       {},
+       {"wrapped", "exact"}},
+      {"model.bidirectional", model(&M::bidirectional), "a second, backward system in every layer"},
+      {"model.kernel_dropout", model(&M::kernel_dropout), "dropout on the kernels", probability},
+      {"model.init", model(&M::init), "first values of a and b", {}, {"zero", "xavier", "montel", "uniform_montel"}},
+      {"model.initial_gain",
+       model(&M::initial_gain),
+       "first h0: 1 (paper) or normal random numbers (release)",
+       {},
+       {"paper", "release"}},
+      {"model.constraint",
+       model(&M::constraint),
+       "what keeps the poles inside the unit circle",
+       {},
+       {"none", "montel", "montel_paper"}},
+      {"model.norm", model(&M::norm), "normalisation in the residual blocks", {}, {"none", "batch", "layer"}},
+      {"model.prenorm", model(&M::prenorm), "normalise ahead of the layer instead of after the sum"},
+      {"model.residual", model(&M::residual), "add the layer's input to its output; without it no norm either"},
+      {"model.dropout", model(&M::dropout), "dropout at the end of each block", probability},
+      {"model.inner_dropout", model(&M::inner_dropout), "dropout after the activation", probability},
+      {"model.tie_dropout", model(&M::tie_dropout), "one mask of model.dropout for all positions of a sequence"},
+      {"model.tie_inner_dropout", model(&M::tie_inner_dropout), "the same for model.inner_dropout"},
+      {"model.activation", model(&M::activation), "after the convolution", {}, {"identity", "gelu"}},
+      {"model.glu", model(&M::glu), "gated linear output projection in each block"},
+
+      {"optimizer.lr", optimizer(&O::lr), "learning rate of AdamW", from_0},
+      {"optimizer.weight_decay", optimizer(&O::weight_decay), "decoupled weight decay", from_0},
+      {"optimizer.ssm_lr", optimizer(&O::ssm_lr), "learning rate of a, b and h0; null: optimizer.lr", from_0},
+      {"optimizer.ssm_weight_decay", optimizer(&O::ssm_weight_decay),
+       "weight decay of a, b and h0; null: optimizer.weight_decay", from_0},
+      {"optimizer.beta1", optimizer(&O::beta1), "decay of the gradients' mean", probability},
+      {"optimizer.beta2", optimizer(&O::beta2), "decay of the mean of their squares", probability},
+      {"optimizer.eps", optimizer(&O::eps), "added to the root of that mean", above_0},
+      {"optimizer.clip", optimizer(&O::clip), "largest norm of all gradients together; 0: no clipping", from_0},
+      {"optimizer.schedule", optimizer(&O::schedule), "of the learning rate", {}, {"constant", "cosine"}},
+      {"optimizer.warmup", optimizer(&O::warmup), "steps of linear warm-up", from_0},
+      {"optimizer.total", optimizer(&O::total), "step at which the cosine ends; 0: the run's last", from_0},
+      {"optimizer.ema", optimizer(&O::ema), "decay of the average of the weights, which is evaluated; 0: none",
+       probability},
+
+      {"train.epochs", train(&R::epochs), "passes over the training data", from_1},
+      {"train.steps", train(&R::steps), "optimiser steps after which to stop; 0: when the epochs are over", from_0},
+      {"train.batch", train(&R::batch), "sequences in a batch", from_1},
+      {"train.eval_batch", train(&R::eval_batch), "sequences in a batch of evaluation; 0: train.batch", from_0},
+      {"train.accumulate", train(&R::accumulate), "batches whose gradients make one optimiser step", from_1},
+      {"train.chunk", train(&R::chunk), "samples of a chunk of truncated back-propagation; 0: whole sequences", from_0},
+      {"train.seed", train(&R::seed), "of first values, data, order and dropout", from_0},
+      {"train.eval_every", train(&R::eval_every), "epochs between evaluations", from_1},
+      {"train.precision", train(&R::precision), "type of weights and activations", {}, {"fp32", "fp64"}},
+      {"train.threads", train(&R::threads), "0: all cores", from_0},
+      {"train.deterministic", train(&R::deterministic), "the same bits in every run"},
+
+      {"checkpoint.every_steps", member(&Config::checkpoint, &CheckpointConfig::every_steps),
+       "steps between checkpoints; 0: not by steps", from_0},
+      {"checkpoint.every_minutes", member(&Config::checkpoint, &CheckpointConfig::every_minutes),
+       "minutes between checkpoints; 0: not by time", from_0},
+      {"log.every", member(&Config::log, &LogConfig::every), "steps between rows of the training loss", from_1},
+      {"log.poles_every", member(&Config::log, &LogConfig::poles_every), "epochs between pole reports; 0: never",
+       from_0},
+      {"data.path", member(&Config::data, &DataConfig::path),
+       "folder of a data set that is not generated, as seen from where the command runs"},
+  };
+}
+
+// The whole of `text` as a number.
+template <class T>
+bool parse(const std::string& text, T& value) {
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && stop == end;
+}
+
+template <class T>
+bool assign_number(const Scalar& from, const Range& range, T& to) {
+  T value{};
+  if (from.quoted || !parse(from.text, value) || !std::isfinite(static_cast<double>(value)) ||
+      !range.holds(static_cast<double>(value))) {
+    return false;
+  }
+  to = value;
+  return true;
+}
+
+// Calls f(std::type_identity<T>, member) with the type T of the key.
+template <class F>
+auto visit_type(const Key& key, F&& f) {
+  return std::visit([&]<class T>(const Member<T>& at) { return f(std::type_identity<T>(), at); }, key.member);
+}
+
+}  // namespace
+
+bool Range::holds(double value) const {
+  return (low_open ? value > low : value >= low) && (high_open ? value < high : value <= high);
+}
+
+std::string Range::text() const {
+  if (std::isinf(low)) return "";
+  const std::string begin = fmt::format("{} {}", low_open ? "above" : "from", low);
+  if (std::isinf(high)) return low_open ? begin : begin + " on";
+  return fmt::format("{} to {}{}", begin, high_open ? "below " : "", high);
+}
+
+const std::vector<Key>& config_table() {
+  static const std::vector<Key> table = make_table();
+  return table;
+}
+
+std::string type_text(const Key& key) {
+  const auto ranged = [&](const char* type) {
+    const std::string range = key.range.text();
+    return range.empty() ? type : fmt::format("{} {}", type, range);
+  };
+  return visit_type(key, [&](auto type, const auto&) -> std::string {
+    using T = typename decltype(type)::type;
+    if constexpr (std::is_same_v<T, bool>) return "true or false";
+    if constexpr (std::is_same_v<T, std::string>) {
+      return key.choices.empty() ? "text" : fmt::format("one of {}", fmt::join(key.choices, ", "));
+    }
+    if constexpr (std::is_same_v<T, std::optional<double>>) return ranged("number") + ", or null";
+    return ranged(std::is_integral_v<T> ? "integer" : "number");
+  });
+}
+
+bool assign(const Key& key, Config& config, const Scalar& value) {
+  return visit_type(key, [&](auto type, const auto& at) {
+    using T = typename decltype(type)::type;
+    T& to = at(config);
+    if constexpr (std::is_same_v<T, std::optional<double>>) {
+      if (value.null) {
+        to.reset();
+        return true;
+      }
+      double number = 0;
+      if (!assign_number(value, key.range, number)) return false;
+      to = number;
+      return true;
+    } else {
+      if (value.null) return false;
+      if constexpr (std::is_same_v<T, bool>) {
+        if (value.quoted || (value.text != "true" && value.text != "false")) return false;
+        to = value.text == "true";
+        return true;
+      } else if constexpr (std::is_same_v<T, std::string>) {
+        const auto& choices = key.choices;
+        if (!choices.empty() && std::find(choices.begin(), choices.end(), value.text) == choices.end()) return false;
+        to = value.text;
+        return true;
+      } else {
+        return assign_number(value, key.range, to);
+      }
+    }
+  });
+}
+
+std::string value_text(const Key& key, const Config& config) {
+  return visit_type(key, [&](auto type, const auto& at) -> std::string {
+    using T = typename decltype(type)::type;
+    const T& value = at(const_cast<Config&>(config));  // members are of a Config that may change; this one does not
+    if constexpr (std::is_same_v<T, std::optional<double>>) {
+      return value ? fmt::format("{}", *value) : "null";
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      // A JSON string is a YAML string; names of choices need no quotes.
+      return key.choices.empty() || value.empty() ? nlohmann::json(value).dump() : value;
+    } else {
+      return fmt::format("{}", value);
+    }
+  });
+}
+
+bool used_by(const Key& key, const std::string& task) {
+  return key.tasks.empty() || std::find(key.tasks.begin(), key.tasks.end(), task) != key.tasks.end();
+}
+
+}  // namespace rtf::train

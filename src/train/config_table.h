@@ -1,0 +1,55 @@
+// The table behind config files: every key once, with its member of Config, its meaning and what it may hold.
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "train/config.h"
+
+namespace rtf::train {
+
+struct Range {
+  double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
+  bool low_open = false, high_open = false;  // the end itself is not allowed
+
+  bool holds(double value) const;
+  std::string text() const;  // "from 0 to below 1"; empty when all numbers are allowed
+};
+
+template <class T>
+using Member = std::function<T&(Config&)>;
+
+struct Key {
+  std::string path;  // "optimizer.lr"
+  std::variant<Member<int64_t>, Member<uint64_t>, Member<double>, Member<std::optional<double>>, Member<bool>,
+               Member<std::string>>
+      member;
+  std::string meaning;
+  Range range = {};                       // of numbers
+  std::vector<std::string> choices = {};  // of text; empty: any
+  std::vector<std::string> tasks = {};    // that use it; empty: all
+};
+
+// In the order of to_yaml().
+const std::vector<Key>& config_table();
+
+// A value as it is written down.
+struct Scalar {
+  std::string text;
+  bool null = false;
+  bool quoted = false;  // text, whatever it looks like
+};
+
+// What the key may hold: "integer from 1 on", "one of zero, xavier".
+std::string type_text(const Key& key);
+// False when `value` is not of the key's type or is out of its range.
+bool assign(const Key& key, Config& config, const Scalar& value);
+// The value as YAML, every bit of a number kept.
+std::string value_text(const Key& key, const Config& config);
+
+bool used_by(const Key& key, const std::string& task);
+
+}  // namespace rtf::train

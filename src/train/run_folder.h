@@ -1,0 +1,70 @@
+// A run's folder: what lies in it, making one, and how far its run has come.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/config.h"
+
+namespace rtf::train {
+
+// The paths of a run; event files lie in the folder itself.
+class RunFolder {
+ public:
+  // A new folder with `config` in it. Refused when it holds a run already.
+  static RunFolder create(const std::string& path, const Config& config);
+  // One that holds a run.
+  static RunFolder open(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  std::string config() const { return path_ + "/config.yaml"; }
+  std::string metrics() const { return path_ + "/metrics.csv"; }
+  std::string status() const { return path_ + "/status.json"; }
+  std::string lock() const { return path_ + "/.lock"; }
+  std::string checkpoints() const { return path_ + "/checkpoints"; }
+  std::string latest() const { return checkpoints() + "/latest.safetensors"; }
+  std::string previous() const { return checkpoints() + "/previous.safetensors"; }
+  std::string best() const { return checkpoints() + "/best.safetensors"; }
+
+ private:
+  explicit RunFolder(std::string path);
+
+  std::string path_;
+};
+
+// Held while a process trains in a folder: a second one is refused. The system lets go of it however the process ends.
+class RunLock {
+ public:
+  explicit RunLock(const RunFolder& run);
+  ~RunLock();
+  RunLock(const RunLock&) = delete;
+  RunLock& operator=(const RunLock&) = delete;
+
+  static bool is_held(const RunFolder& run);
+
+ private:
+  int descriptor_;
+};
+
+enum class RunState { running, finished, interrupted, failed };
+const char* name(RunState state);
+
+// status.json, written by the trainer at every checkpoint and at its end.
+struct RunStatus {
+  RunState state = RunState::running;
+  int64_t step = 0, epoch = 0;
+  double seconds = 0;          // of training, all starts together
+  std::string metric;          // that chooses the best weights: "loss" or one of the task's
+  std::optional<double> best;  // its best value; none before the first evaluation
+  bool operator==(const RunStatus&) const = default;
+};
+void write_status(const RunFolder& run, const RunStatus& status);
+// Nothing when the run has not come so far as to write one. A run whose process was killed reads as interrupted.
+std::optional<RunStatus> read_status(const RunFolder& run);
+
+// The folders below `path` that hold a run, itself included, by name.
+std::vector<RunFolder> find_runs(const std::string& path);
+
+}  // namespace rtf::train

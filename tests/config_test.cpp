@@ -1,0 +1,230 @@
+#include "train/config.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "temporary_folder.h"
+
+namespace rtf::train {
+namespace {
+
+using test::error_of;
+using test::TemporaryFolder;
+using test::write_bytes;
+
+class ConfigFile {
+ public:
+  explicit ConfigFile(const std::string& text) { write("c.yaml", text); }
+  void write(const std::string& name, const std::string& text) { write_bytes(folder_.file(name), text); }
+  Config load(const std::vector<std::string>& overrides = {}) const { return load_config(path(), overrides); }
+  std::string error(const std::vector<std::string>& overrides = {}) const {
+    return error_of([&] { load(overrides); });
+  }
+  std::string path(const std::string& name = "c.yaml") const { return folder_.file(name); }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+void expect_holds(const std::string& text, const std::vector<std::string>& parts) {
+  for (const auto& part : parts) EXPECT_NE(text.find(part), std::string::npos) << text << "\nlacks " << part;
+  EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+}
+
+// Another value that the key may hold.
+std::string other_value(const ConfigKey& key) {
+  if (key.type == "true or false") return key.initial == "true" ? "false" : "true";
+  if (key.type == "text") return "some folder: #1 \"quoted\" \\ \xc3\xa9";
+  if (key.type.starts_with("one of ")) {
+    const std::string last = key.type.substr(key.type.rfind(' ') + 1);
+    return last != key.initial ? last : key.type.substr(7, key.type.find(',') - 7);
+  }
+  if (key.type.starts_with("integer")) return "7";
+  return "0.30000000000000004";
+}
+
+TEST(Config, EveryKeyIsReadAndWrittenBack) {
+  for (const char* task : {"copying", "delay", "reconstruct", "smnist"}) {
+    const ConfigFile file(std::string("task: {name: ") + task + "}");
+    // Sizes at which every value of other_value() fits.
+    const bool signals = std::string(task) == "delay" || std::string(task) == "reconstruct";
+    std::vector<std::string> base = {"model.channels=7"};
+    if (signals) base.insert(base.end(), {"task.length=100", "task.dt=0.1", "task.band=1"});
+    if (std::string(task) == "delay") base.push_back("task.lag=3");
+    if (std::string(task) == "reconstruct") base.push_back("task.window=3");
+    const Config before = file.load(base);
+    int used = 0;
+    for (const ConfigKey& key : config_keys()) {
+      if (key.path == "task.name") continue;
+      std::vector<std::string> overrides = base;
+      if (key.path == "model.residual") overrides.push_back("model.norm=none");
+      if (key.path == "model.channels")
+        overrides.push_back("model.channels=9");
+      else
+        overrides.push_back(key.path + "=" + (key.path == "task.length" ? "70" : other_value(key)));
+      if (key.path.starts_with("task.") && key.meaning.find(task) == std::string::npos &&
+          key.path != "task.train_size" && key.path != "task.val_size") {
+        expect_holds(file.error(overrides), {"the command line", key.path, task});
+        continue;
+      }
+      ++used;
+      const Config after = file.load(overrides);
+      EXPECT_NE(after, before) << key.path;
+      const ConfigFile written(to_yaml(after));
+      EXPECT_EQ(written.load(), after) << to_yaml(after);
+      const auto difference = first_difference(before, after);
+      ASSERT_TRUE(difference) << key.path;
+      EXPECT_EQ(difference->path, key.path == "model.residual" ? "model.norm" : key.path);
+    }
+    EXPECT_GT(used, 40);
+    EXPECT_FALSE(first_difference(before, before));
+  }
+}
+
+TEST(Config, NumbersKeepEveryBit) {
+  const ConfigFile file("task: {name: smnist}");
+  Config config = file.load();
+  for (const double value : {0.1, 1.0 / 3, std::nextafter(1.0, 2.0), 5e-324, 1.7976931348623157e308, 0.0, 1e22}) {
+    config.optimizer.lr = value;
+    config.optimizer.ssm_lr = value;
+    config.train.seed = std::numeric_limits<uint64_t>::max();
+    config.train.steps = std::numeric_limits<int64_t>::max();
+    EXPECT_EQ(ConfigFile(to_yaml(config)).load(), config) << value;
+  }
+}
+
+TEST(Config, KeysAreDocumented) {
+  const auto keys = config_keys();
+  for (const ConfigKey& key : keys) {
+    EXPECT_FALSE(key.meaning.empty()) << key.path;
+    EXPECT_FALSE(key.initial.empty()) << key.path;
+    EXPECT_EQ(std::count_if(keys.begin(), keys.end(), [&](const auto& other) { return other.path == key.path; }), 1);
+  }
+}
+
+TEST(Config, TheIncludingFileWinsAndTheCommandLineOverAll) {
+  ConfigFile file("include: [first.yaml, sub/second.yaml]\nmodel: {order: 3}\n");
+  file.write("first.yaml", "task: {name: copying}\nmodel: {order: 1, layers: 1, channels: 1}\n");
+  std::filesystem::create_directory(file.path("sub"));
+  file.write("sub/second.yaml", "include: third.yaml\nmodel: {order: 2, layers: 2}\n");
+  file.write("sub/third.yaml", "model: {order: 9, layers: 9}\ntrain: {batch: 9}\noptimizer:\n");
+  const Config config = file.load({"train.epochs=5", "train.epochs=6"});
+  EXPECT_EQ(config.model.order, 3);
+  EXPECT_EQ(config.model.layers, 2);
+  EXPECT_EQ(config.model.channels, 1);
+  EXPECT_EQ(config.train.batch, 9);
+  EXPECT_EQ(config.train.epochs, 6);
+  EXPECT_EQ(file.load({"model.order=4"}).model.order, 4);
+}
+
+TEST(Config, TheSameFileMayBeIncludedTwiceButNotInACircle) {
+  ConfigFile file("include: [a.yaml, b.yaml]\ntask: {name: copying}\n");
+  file.write("a.yaml", "include: common.yaml\n");
+  file.write("b.yaml", "include: common.yaml\n");
+  file.write("common.yaml", "train: {batch: 3}\n");
+  EXPECT_EQ(file.load().train.batch, 3);
+  file.write("common.yaml", "include: c.yaml\n");
+  expect_holds(file.error(), {"includes itself", "common.yaml"});
+  file.write("c.yaml", "include: ./c.yaml\n");
+  expect_holds(file.error(), {"includes itself"});
+  file.write("c.yaml", "include: missing.yaml\n");
+  expect_holds(file.error(), {"missing.yaml", "No such file"});
+  file.write("c.yaml", "include: {a: b}\n");
+  expect_holds(file.error(), {"c.yaml", "include"});
+}
+
+TEST(Config, NullIsTheDefaultOfOptionalKeysOnly) {
+  const ConfigFile file("task: {name: copying}\noptimizer: {lr: 0.5, ssm_lr: 0.25, ssm_weight_decay: null}\n");
+  EXPECT_EQ(file.load().optimizer.ssm_lr, 0.25);
+  EXPECT_FALSE(file.load().optimizer.ssm_weight_decay);
+  EXPECT_FALSE(file.load({"optimizer.ssm_lr=null"}).optimizer.ssm_lr);
+  expect_holds(file.error({"optimizer.lr=null"}), {"optimizer.lr is null", "a number from 0 on"});
+}
+
+TEST(Config, UnknownKeysNameTheNearest) {
+  const ConfigFile file("task: {name: copying}\noptimizer: {lrr: 1}\n");
+  expect_holds(file.error(), {"[rtf::load_config] unknown key 'optimizer.lrr' in " + file.path(), "'optimizer.lr'?"});
+  const ConfigFile good("task: {name: copying}\n");
+  expect_holds(good.error({"lr=1"}), {"unknown key 'lr' in the command line", "'optimizer.lr'?"});
+  expect_holds(good.error({"train.lr=1"}), {"'optimizer.lr'?"});
+  expect_holds(good.error({"model.chanels=1"}), {"'model.channels'?"});
+  expect_holds(good.error({"optmizer.beta2=1"}), {"'optimizer.beta2'?"});
+  expect_holds(ConfigFile("optimiser: {lr: 1}").error(), {"unknown key 'optimiser'"});
+}
+
+TEST(Config, WrongValuesNameTheKeyAndWhatIsExpected) {
+  const ConfigFile file("task: {name: copying}\n");
+  expect_holds(file.error({"train.batch=1.5"}), {"the command line: train.batch is '1.5', expected an integer from 1"});
+  expect_holds(file.error({"train.batch=0"}), {"train.batch is '0'"});
+  expect_holds(file.error({"train.batch=99999999999999999999"}), {"train.batch is '99999999999999999999'"});
+  expect_holds(file.error({"train.seed=-1"}), {"train.seed is '-1', expected an integer from 0"});
+  expect_holds(file.error({"optimizer.lr=fast"}), {"optimizer.lr is 'fast', expected a number from 0 on"});
+  expect_holds(file.error({"optimizer.lr=nan"}), {"optimizer.lr is 'nan'"});
+  expect_holds(file.error({"optimizer.lr=inf"}), {"optimizer.lr is 'inf'"});
+  expect_holds(file.error({"optimizer.lr="}), {"optimizer.lr is ''"});
+  expect_holds(file.error({"optimizer.beta1=1"}), {"optimizer.beta1 is '1', expected a number from 0 to below 1"});
+  expect_holds(file.error({"model.glu=yes"}), {"model.glu is 'yes', expected true or false"});
+  expect_holds(file.error({"model.norm=bacth"}), {"model.norm is 'bacth', expected one of none, batch, layer"});
+  expect_holds(file.error({"train.batch"}), {"'train.batch' on the command line is not of the form key=value"});
+  expect_holds(file.error({"=3"}), {"'=3'"});
+  expect_holds(file.error({"train=3"}), {"train is a section"});
+  expect_holds(ConfigFile("task: {name: copying}\ntrain: {batch: '8'}").error(), {"c.yaml: train.batch is '8'"});
+  expect_holds(ConfigFile("task: {name: copying}\ntrain: {batch: [8]}").error(), {"train.batch is a list"});
+  expect_holds(ConfigFile("task: {name: copying}\ntrain: 8").error(), {"train is a section"});
+  expect_holds(ConfigFile("task: copying").error(), {"task is a section"});
+  expect_holds(ConfigFile("model: {order: 3}").error(), {"task.name is missing"});
+  expect_holds(ConfigFile("").error(), {"task.name is missing"});
+}
+
+TEST(Config, MalformedFilesAreRefused) {
+  expect_holds(ConfigFile("task: {name: copying").error(), {"c.yaml: not valid YAML", "line"});
+  expect_holds(ConfigFile("- 1\n- 2\n").error(), {"not a mapping"});
+  expect_holds(ConfigFile("task: {name: copying}\ntrain: {batch: 1, batch: 2}").error(), {"'batch' appears twice"});
+  expect_holds(ConfigFile("task: {name: copying}\ntask: {noise: 2}").error(), {"'task' appears twice"});
+  expect_holds(ConfigFile("task.name: copying\ntask: {name: delay}").error(), {"task.name appears twice"});
+  expect_holds(ConfigFile("? [a, b]\n: 1").error(), {"a key is not a word"});
+  expect_holds(error_of([] { load_config("/nowhere/c.yaml"); }), {"cannot read /nowhere/c.yaml"});
+}
+
+TEST(Config, KeysThatDoNotFitTogetherAreRefused) {
+  const ConfigFile copying("task: {name: copying}"), delay("task: {name: delay}");
+  const ConfigFile reconstruct("task: {name: reconstruct, dt: 0.001, band: 100}");
+  EXPECT_EQ(delay.load().task.lag, 1000);
+  EXPECT_EQ(reconstruct.load().task.window, 1000);
+  expect_holds(delay.error({"task.lag=4000"}), {"task.lag is 4000", "4000"});
+  expect_holds(delay.error({"task.band=2001"}), {"task.band is 2001", "2000"});
+  expect_holds(delay.error({"task.band=0.5"}), {"task.band is 0.5"});
+  expect_holds(reconstruct.error({"task.window=4001"}), {"task.window is 4001"});
+  expect_holds(copying.error({"model.denominators=3"}), {"model.denominators is 3", "256"});
+  expect_holds(copying.error({"model.residual=false"}), {"model.norm is batch", "model.residual"});
+  expect_holds(copying.error({"model.residual=false", "model.norm=none", "model.dropout=0.1"}), {"model.dropout"});
+  expect_holds(copying.error({"train.chunk=8", "model.bidirectional=true"}), {"train.chunk is 8"});
+  expect_holds(copying.error({"optimizer.warmup=8", "optimizer.total=8"}), {"optimizer.warmup is 8"});
+}
+
+TEST(Config, EveryExperimentLoads) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(RTF_EXPERIMENTS)) {
+    if (entry.path().extension() != ".yaml") continue;
+    ++files;
+    const Config config = load_config(entry.path().string());
+    EXPECT_TRUE(entry.path().stem().string().starts_with(config.task.name)) << entry.path();
+  }
+  EXPECT_GE(files, 9);
+}
+
+TEST(Config, AlikeConfigsAreEqual) {
+  const ConfigFile file("task: {name: copying}");
+  EXPECT_FALSE(first_difference(file.load(), file.load()));
+  const auto difference = first_difference(file.load(), file.load({"optimizer.ssm_lr=0.5", "train.batch=8"}));
+  ASSERT_TRUE(difference);
+  EXPECT_EQ(difference->path, "optimizer.ssm_lr");
+  EXPECT_EQ(difference->left, "null");
+  EXPECT_EQ(difference->right, "0.5");
+}
+
+}  // namespace
+}  // namespace rtf::train
