@@ -1,5 +1,8 @@
-"""How the tests start the command. RTF_COMMAND names it; the default is the release build."""
+"""How the tests start the programs. RTF_COMMAND names the command; the default is the release build.
+RTF_TORCH_LIBRARY names the library of operators and RTF_MODEL_RUNNER the program of model_runner.cpp; without them the
+tests that need PyTorch are skipped."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -33,3 +36,47 @@ def rtf_raw(tmp_path):
         )
 
     return run
+
+
+def from_environment(name):
+    if not os.environ.get(name):
+        pytest.skip(f"{name} is not set: this build has no PyTorch part")
+    return os.environ[name]
+
+
+@pytest.fixture(scope="session")
+def torch_ops():
+    """torch.ops.rtf, with our library loaded."""
+    torch = pytest.importorskip("torch")
+    torch.ops.load_library(from_environment("RTF_TORCH_LIBRARY"))
+    return torch.ops.rtf
+
+
+@pytest.fixture(scope="session")
+def model_runner(tmp_path_factory):
+    """model_runner(request, tensors) has the C++ model run the commands of a request (model_runner.cpp says what they
+    are) on these tensors and returns what it saved, as float64; a failure there is a RuntimeError with its line."""
+    program = from_environment("RTF_MODEL_RUNNER")
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import load_file, save_file
+
+    folder = tmp_path_factory.mktemp("model_runner")
+    # One thread: the models are small, and threads that wait for each other are slow on a busy machine.
+    process = subprocess.Popen(
+        [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+
+    def run(request, tensors=None):
+        files = {"input": str(folder / "input.safetensors"), "output": str(folder / "output.safetensors")}
+        save_file({name: value.detach().to(torch.float64).contiguous() for name, value in (tensors or {}).items()},
+                  files["input"])  # fmt: skip
+        process.stdin.write(json.dumps({**request, **files}) + "\n")
+        process.stdin.flush()
+        line = process.stdout.readline().rstrip("\n")
+        if line != "done":
+            raise RuntimeError(line or f"{program} ended with status {process.wait()}")
+        return load_file(files["output"])
+
+    yield run
+    process.stdin.close()
+    process.wait(timeout=60)

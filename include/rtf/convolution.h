@@ -34,11 +34,12 @@ class ConvolutionPlan {
   std::shared_ptr<const Impl> impl;
 };
 
-// y may be u. Offsets cut a packed signal (batch 1) into plan.batch sequences, each convolved on its own.
+// y may be u. Offsets cut a packed signal (batch 1) into plan.batch sequences, each convolved on its own; lengths end
+// the input of each sequence, not its output.
 template <class T>
 void convolve(const ConvolutionPlan<T>& plan, Signal<const std::type_identity_t<T>> u,
-              std::span<const std::type_identity_t<T>> kernel, Signal<std::type_identity_t<T>> y, Offsets offsets,
-              std::span<std::byte> workspace, Executor& executor);
+              std::span<const std::type_identity_t<T>> kernel, Signal<std::type_identity_t<T>> y,
+              const Sequences& sequences, std::span<std::byte> workspace, Executor& executor);
 
 // A kernel that many signals will meet, transformed once for a plan.
 template <class T>
@@ -52,14 +53,15 @@ class KernelSpectrum {
 
 template <class T>
 void convolve(const ConvolutionPlan<T>& plan, Signal<const std::type_identity_t<T>> u, const KernelSpectrum<T>& kernel,
-              Signal<std::type_identity_t<T>> y, Offsets offsets, std::span<std::byte> workspace, Executor& executor);
+              Signal<std::type_identity_t<T>> y, const Sequences& sequences, std::span<std::byte> workspace,
+              Executor& executor);
 
 // Gradients to u and to the kernel, overwritten; nothing but the inputs is needed from the forward pass.
 template <class T>
 void convolve_vjp(const ConvolutionPlan<T>& plan, Signal<const std::type_identity_t<T>> u,
                   std::span<const std::type_identity_t<T>> kernel, Signal<const std::type_identity_t<T>> y_gradient,
                   Signal<std::type_identity_t<T>> u_gradient, std::span<std::type_identity_t<T>> kernel_gradient,
-                  Offsets offsets, std::span<std::byte> workspace, Executor& executor);
+                  const Sequences& sequences, std::span<std::byte> workspace, Executor& executor);
 
 // The same with a plan and a workspace of their own on the default executor.
 template <class T>

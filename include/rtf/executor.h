@@ -31,7 +31,9 @@ std::unique_ptr<Executor> make_thread_pool(std::size_t threads);
 
 // The pool used when no executor is named. Its size is the environment's RTF_THREADS, else the number of cores.
 Executor& default_executor();
-// Replaces that pool: not while an operation runs on it.
+// Puts another executor in its place, such as the pool of the program around; not while an operation runs on it.
+void set_default_executor(std::unique_ptr<Executor> executor);
+// A pool of our own of this size in its place: not while an operation runs on it.
 void set_threads(std::size_t threads);
 std::size_t threads();
 

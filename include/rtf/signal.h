@@ -41,6 +41,16 @@ Signal<T> length_last(T* data, std::size_t batch, std::size_t channels, std::siz
 // [offsets[s], offsets[s + 1]) of its length; empty means "not packed".
 using Offsets = std::span<const std::size_t>;
 
+// Where the sequences of a signal lie. Packed ones have offsets; in padded ones, samples of sequence s from lengths[s] on
+// are read as zero (empty: none are).
+struct Sequences {
+  Offsets offsets;
+  std::span<const std::size_t> lengths;
+
+  Sequences() = default;
+  Sequences(Offsets packed, std::span<const std::size_t> padded = {}) : offsets(packed), lengths(padded) {}
+};
+
 // How many sequences a signal holds, packed or not.
 inline std::size_t sequence_count(std::size_t batch, Offsets offsets) {
   return offsets.empty() ? batch : offsets.size() - 1;

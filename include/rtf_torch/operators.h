@@ -17,10 +17,10 @@ using at::Tensor;
 using OptionalTensor = std::optional<at::Tensor>;
 
 // Algorithm 1: the wrapped kernel of a numerator trained at `length`, (channels, length).
-Tensor kernel(const Tensor& a, const Tensor& b, const Tensor& h0, int64_t length);
+Tensor kernel(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length);
 
 // The first `length` samples of the impulse response of a plain numerator, (channels, length).
-Tensor exact_kernel(const Tensor& a, const Tensor& b, const Tensor& h0, int64_t length);
+Tensor exact_kernel(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length);
 
 // kernel is (channels, samples), or (2, channels, samples) when bidirectional: forward, then backward.
 Tensor convolve(const Tensor& u, const Tensor& kernel, bool bidirectional = false, const OptionalTensor& lengths = {},
@@ -39,8 +39,8 @@ std::tuple<Tensor, Tensor> prefill(const Tensor& u, const Tensor& a, const Tenso
                                    const OptionalTensor& state = {}, const OptionalTensor& lengths = {});
 
 // Trained numerator at `length` -> plain numerator (b, h0), and back. float64 in and out keeps the digits.
-std::tuple<Tensor, Tensor> correct(const Tensor& a, const Tensor& b, const Tensor& h0, int64_t length);
-std::tuple<Tensor, Tensor> wrap(const Tensor& a, const Tensor& b, const Tensor& h0, int64_t length);
+std::tuple<Tensor, Tensor> correct(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length);
+std::tuple<Tensor, Tensor> wrap(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length);
 
 // Release form of the Montel constraint, row by row: alpha (denominators, order), sigma (denominators).
 Tensor montel(const Tensor& alpha, const Tensor& sigma);
@@ -50,5 +50,15 @@ Tensor montel_paper(const Tensor& alpha);
 // x * mask / (1 - p), the mask drawn from Philox at (seed, step) = generator, an int64 tensor of two, and `layer`.
 // tied: one draw for each (batch, channel), the same at every position.
 Tensor dropout(const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied = false);
+
+// dropout(GELU(x)) and residual + dropout(p * sigmoid(q)), z = (p, q) along the channels, in one pass each; p = 0 drops
+// nothing.
+Tensor gelu(const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied = false);
+Tensor glu(const Tensor& z, const OptionalTensor& residual, double p, const Tensor& generator, int64_t layer,
+           bool tied = false);
+
+// y with the statistics of all positions, and these: mean and biased variance, float64 (channels).
+std::tuple<Tensor, Tensor, Tensor> batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                              double eps = 1e-5);
 
 }  // namespace rtf::ops

@@ -1,11 +1,17 @@
 // The backbone of the paper's experiments: encoder, residual blocks around the layer, decoder.
 #pragma once
 
-#include <torch/nn/modules/container/modulelist.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/linear.h>
+
+#include <memory>
 
 #include "rtf_torch/layer.h"
 
 namespace rtf::nn {
+
+class BlockImpl;
+class NormalizationImpl;
 
 enum class Norm { none, batch, layer };
 enum class Activation { identity, gelu };
@@ -17,31 +23,31 @@ enum class Decoder {
 };
 
 struct SequenceModelOptions {
-  int64_t vocabulary = 0;     // tokens in: an embedding; 0: `features` numbers in, a linear encoder
+  int64_t vocabulary = 0;  // tokens in: an embedding; 0: `features` numbers in, a linear encoder
   int64_t features = 1;
   int64_t layers = 6;
-  RTFOptions layer;           // its channels are the model's width
+  RTFOptions layer;  // its channels are the model's width
   Norm norm = Norm::batch;
   bool prenorm = true;
-  bool residual = true;       // false: x <- Layer(x), with neither norm nor outer dropout
-  double dropout = 0;         // outer
-  double inner_dropout = 0;   // after the activation
-  bool tie_dropout = true;    // outer: one mask for all positions
+  bool residual = true;      // false: x <- Layer(x); neither norm nor outer dropout is then applied
+  double dropout = 0;        // outer
+  double inner_dropout = 0;  // after the activation
+  bool tie_dropout = true;   // outer: one mask for all positions
   bool tie_inner_dropout = false;
   Activation activation = Activation::gelu;
-  bool glu = true;            // the output projection Linear(D -> 2D) and its gate
+  bool glu = true;  // the output projection Linear(D -> 2D) and its gate
   Decoder decoder = Decoder::pool;
   int64_t outputs = 0;
-  int64_t last = 1;           // positions of Decoder::last
+  int64_t last = 1;  // positions of Decoder::last
   uint64_t seed = 0;
 };
 
 // What a causal model carries from sample to sample, for a batch of streams.
 struct ModelState {
-  std::vector<Realization> layers;      // fixed while streaming
-  std::vector<at::Tensor> states;       // (batch, channels, order) each, float64
-  at::Tensor sum;                       // of the pooled positions (batch, channels), and how many
-  at::Tensor count;                     // (batch)
+  std::vector<Realization> layers;  // fixed while streaming
+  std::vector<at::Tensor> states;   // (batch, channels, order) each, float64
+  at::Tensor sum;                   // of the pooled positions (batch, channels), and how many
+  at::Tensor count;                 // (batch)
 };
 
 class SequenceModelImpl : public torch::nn::Module {
@@ -58,14 +64,32 @@ class SequenceModelImpl : public torch::nn::Module {
   at::Tensor prefill(const at::Tensor& x, ModelState& state);
   at::Tensor step(const at::Tensor& x, ModelState& state);
 
-  // Truncated back-propagation: forward over a chunk from a state whose coefficients are differentiable.
+  // Truncated back-propagation: prefill() over a chunk in training mode, from a state whose coefficients are
+  // differentiable.
   ModelState make_training_state(int64_t batch) const;
 
   // The random numbers of the next forward pass: dropout at `step` of `seed`.
   void set_generator(uint64_t seed, uint64_t step);
   void set_length(int64_t length);
 
+  // One report a layer, of at most `most` denominators each (0: all).
+  std::vector<PoleReport> poles(int64_t most = 0) const;
+
   SequenceModelOptions options;
+
+ private:
+  void initialize();
+  at::Tensor encode(const at::Tensor& x);
+  at::Tensor decode(const at::Tensor& x);  // (..., channels)
+  at::Tensor decode_stream(const at::Tensor& h, ModelState& state);
+  void check_state(const ModelState& state, const at::Tensor& h) const;
+
+  torch::nn::Embedding embedding_ = nullptr;  // one of the two
+  torch::nn::Linear projection_ = nullptr;
+  std::vector<std::shared_ptr<BlockImpl>> blocks_;
+  std::shared_ptr<NormalizationImpl> norm_;  // after the last block, with prenorm
+  std::vector<torch::nn::Linear> decoder_;   // two with Decoder::pair
+  at::Tensor generator_;                     // (seed, step)
 };
 TORCH_MODULE(SequenceModel);
 

@@ -130,11 +130,13 @@ Executor& default_executor() {
   return *pool();
 }
 
-void set_threads(std::size_t threads) {
-  auto next = make_thread_pool(threads);
+void set_default_executor(std::unique_ptr<Executor> executor) {
+  if (!executor) throw Error(ErrorCode::argument, "set_default_executor", "the executor is null");
   const std::lock_guard lock(pool_mutex);
-  pool().swap(next);
+  pool().swap(executor);
 }
+
+void set_threads(std::size_t threads) { set_default_executor(make_thread_pool(threads)); }
 
 std::size_t threads() { return default_executor().workers(); }
 

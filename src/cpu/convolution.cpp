@@ -165,18 +165,27 @@ KernelSpectrum<T>::KernelSpectrum(const ConvolutionPlan<T>& plan, std::span<cons
 
 namespace {
 
+std::size_t valid_length(const Sequences& sequences, std::size_t s, std::size_t length) {
+  return sequences.lengths.empty() ? length : std::min(sequences.lengths[s], length);
+}
+
+void check_lengths(const char* operation, const Sequences& sequences, std::size_t batch) {
+  if (!sequences.lengths.empty()) check_count(operation, "lengths", sequences.lengths.size(), batch);
+}
+
 template <class T>
-void convolve_spectra(const ConvolutionPlan<T>& plan, Signal<const T> u, const T* spectra, Signal<T> y, Offsets offsets,
-                      T* space, Executor& executor) {
+void convolve_spectra(const ConvolutionPlan<T>& plan, Signal<const T> u, const T* spectra, Signal<T> y,
+                      const Sequences& sequences, T* space, Executor& executor) {
   const auto& impl = *plan.impl;
   const std::size_t spans = ceil_div(impl.tiles, impl.together);
   parallel_for(executor, plan.batch * spans, [&](std::size_t task, std::size_t worker) {
     const std::size_t first = task % spans * impl.together, s = task / spans;
-    const auto in = sequence(u, offsets, s);
-    const auto out = sequence(y, offsets, s);
+    const auto in = sequence(u, sequences.offsets, s);
+    const auto out = sequence(y, sequences.offsets, s);
+    const std::size_t count = valid_length(sequences, s, in.length);
     const auto at = impl.row(space, worker);
     for (std::size_t tile = first; tile < std::min(first + impl.together, impl.tiles); ++tile) {
-      impl.simd.load(impl.rows(in, tile), in.length, impl.grid, at.z);
+      impl.simd.load(impl.rows(in, tile), count, impl.grid, at.z);
       impl.through_spectrum(at, [&](std::size_t place, T* spectrum) {
         impl.simd.multiply(spectra + tile * impl.elements + place, impl.grid.part, spectrum);
       });
@@ -189,40 +198,44 @@ void convolve_spectra(const ConvolutionPlan<T>& plan, Signal<const T> u, const T
 
 template <class T>
 void convolve(const ConvolutionPlan<T>& plan, Signal<const std::type_identity_t<T>> u,
-              std::span<const std::type_identity_t<T>> kernel, Signal<std::type_identity_t<T>> y, Offsets offsets,
-              std::span<std::byte> workspace, Executor& executor) {
+              std::span<const std::type_identity_t<T>> kernel, Signal<std::type_identity_t<T>> y,
+              const Sequences& sequences, std::span<std::byte> workspace, Executor& executor) {
   const auto& impl = *plan.impl;
-  check_sequences("convolve", u, offsets, plan.batch, plan.length, plan.channels);
+  check_sequences("convolve", u, sequences.offsets, plan.batch, plan.length, plan.channels);
+  check_lengths("convolve", sequences, plan.batch);
   check_signal("convolve", "y", y, u.batch, u.length, u.channels);
   check_count("convolve", "the kernel", kernel.size(), impl.kernels * plan.channels * plan.kernel_length);
   Carver carver(workspace, plan.workspace_bytes(executor) - workspace_alignment, "convolve");
   T* spectra = carver.take<T>(impl.tiles * impl.elements);
   T* space = carver.take<T>(executor.workers() * impl.row_space());
   impl.spectra(kernel.data(), spectra, space, executor);
-  convolve_spectra<T>(plan, u, spectra, y, offsets, space, executor);
+  convolve_spectra<T>(plan, u, spectra, y, sequences, space, executor);
 }
 
 template <class T>
 void convolve(const ConvolutionPlan<T>& plan, Signal<const std::type_identity_t<T>> u, const KernelSpectrum<T>& kernel,
-              Signal<std::type_identity_t<T>> y, Offsets offsets, std::span<std::byte> workspace, Executor& executor) {
-  check_sequences("convolve", u, offsets, plan.batch, plan.length, plan.channels);
+              Signal<std::type_identity_t<T>> y, const Sequences& sequences, std::span<std::byte> workspace,
+              Executor& executor) {
+  check_sequences("convolve", u, sequences.offsets, plan.batch, plan.length, plan.channels);
+  check_lengths("convolve", sequences, plan.batch);
   check_signal("convolve", "y", y, u.batch, u.length, u.channels);
   check_count("convolve", "the kernel's spectrum", kernel.impl->spectra.size() / sizeof(T),
               plan.impl->tiles * plan.impl->elements);
   check_count("convolve", "a tile of the kernel's spectrum", kernel.impl->elements, plan.impl->elements);
   Carver carver(workspace, plan.workspace_bytes(executor) - workspace_alignment, "convolve");
   T* space = carver.take<T>(executor.workers() * plan.impl->row_space());
-  convolve_spectra<T>(plan, u, kernel.impl->data(), y, offsets, space, executor);
+  convolve_spectra<T>(plan, u, kernel.impl->data(), y, sequences, space, executor);
 }
 
 template <class T>
 void convolve_vjp(const ConvolutionPlan<T>& plan, Signal<const std::type_identity_t<T>> u,
                   std::span<const std::type_identity_t<T>> kernel, Signal<const std::type_identity_t<T>> y_gradient,
                   Signal<std::type_identity_t<T>> u_gradient, std::span<std::type_identity_t<T>> kernel_gradient,
-                  Offsets offsets, std::span<std::byte> workspace, Executor& executor) {
+                  const Sequences& sequences, std::span<std::byte> workspace, Executor& executor) {
   const auto& impl = *plan.impl;
   const std::size_t elements = impl.elements, tiles = impl.tiles, part = impl.grid.part;
-  check_sequences("convolve_vjp", u, offsets, plan.batch, plan.length, plan.channels);
+  check_sequences("convolve_vjp", u, sequences.offsets, plan.batch, plan.length, plan.channels);
+  check_lengths("convolve_vjp", sequences, plan.batch);
   check_signal("convolve_vjp", "y_gradient", y_gradient, u.batch, u.length, u.channels);
   check_signal("convolve_vjp", "u_gradient", u_gradient, u.batch, u.length, u.channels);
   check_count("convolve_vjp", "the kernel", kernel.size(), impl.kernels * plan.channels * plan.kernel_length);
@@ -243,18 +256,22 @@ void convolve_vjp(const ConvolutionPlan<T>& plan, Signal<const std::type_identit
     std::fill_n(sums + (batch_index * tiles + first_tile) * elements, (last_tile - first_tile) * elements, T(0));
     const auto x = impl.row(space, 2 * worker), g = impl.row(space, 2 * worker + 1);
     for (std::size_t s = first; s < std::min(first + batch_tile, plan.batch); ++s) {
-      const auto in = sequence(u, offsets, s);
-      const auto dy = sequence(y_gradient, offsets, s);
-      const auto du = sequence(u_gradient, offsets, s);
+      const auto in = sequence(u, sequences.offsets, s);
+      const auto dy = sequence(y_gradient, sequences.offsets, s);
+      const auto du = sequence(u_gradient, sequences.offsets, s);
+      const std::size_t count = valid_length(sequences, s, in.length);
       for (std::size_t tile = first_tile; tile < last_tile; ++tile) {
-        impl.simd.load(impl.rows(in, tile), in.length, impl.grid, x.z);
+        impl.simd.load(impl.rows(in, tile), count, impl.grid, x.z);
         impl.simd.load(impl.rows(dy, tile), in.length, impl.grid, g.z);
         T* sum = sums + (batch_index * tiles + tile) * elements;
         impl.through_spectrum(g, [&](std::size_t place, T* spectrum) {
           const T* input = impl.fft->forward(x.z + place, x.other, x.buffer);
           impl.simd.correlate(input, spectra + tile * elements + place, part, spectrum, sum + place);
         });
-        impl.simd.store(g.z, in.length, impl.grid, impl.rows(du, tile));
+        impl.simd.store(g.z, count, impl.grid, impl.rows(du, tile));
+        const auto rest = impl.rows(du, tile);
+        for (std::size_t t = count; t < in.length; ++t)
+          for (std::size_t lane = 0; lane < rest.channels; ++lane) *rest.at(t, lane) = T(0);
       }
     }
   });
@@ -293,12 +310,12 @@ void convolve(Signal<const std::type_identity_t<T>> u, std::span<const T> kernel
 #define RTF_INSTANTIATE(T)                                                                                         \
   template class ConvolutionPlan<T>;                                                                               \
   template class KernelSpectrum<T>;                                                                                \
-  template void convolve(const ConvolutionPlan<T>&, Signal<const T>, const KernelSpectrum<T>&, Signal<T>, Offsets, \
-                         std::span<std::byte>, Executor&);                                                         \
-  template void convolve(const ConvolutionPlan<T>&, Signal<const T>, std::span<const T>, Signal<T>, Offsets,       \
-                         std::span<std::byte>, Executor&);                                                         \
+  template void convolve(const ConvolutionPlan<T>&, Signal<const T>, const KernelSpectrum<T>&, Signal<T>,          \
+                         const Sequences&, std::span<std::byte>, Executor&);                                       \
+  template void convolve(const ConvolutionPlan<T>&, Signal<const T>, std::span<const T>, Signal<T>,                \
+                         const Sequences&, std::span<std::byte>, Executor&);                                       \
   template void convolve_vjp(const ConvolutionPlan<T>&, Signal<const T>, std::span<const T>, Signal<const T>,      \
-                             Signal<T>, std::span<T>, Offsets, std::span<std::byte>, Executor&);                   \
+                             Signal<T>, std::span<T>, const Sequences&, std::span<std::byte>, Executor&);          \
   template void convolve<T>(Signal<const T>, std::span<const T>, Signal<T>, Direction, Offsets);
 RTF_INSTANTIATE(float)
 RTF_INSTANTIATE(double)

@@ -1,0 +1,218 @@
+// dropout, gelu and glu: what stands between a block's layer and its output, masks included.
+#include "rtf/activation.h"
+
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include "torch/bridge.h"
+#include "torch/dispatch.h"
+
+namespace rtf::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// The mask of a tensor (..., length, channels) from the operators' arguments.
+Dropout mask(const char* operation, const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied) {
+  TORCH_CHECK_VALUE(generator.scalar_type() == at::kLong && generator.numel() == 2 && generator.is_contiguous(),
+                    "[rtf::", operation, "] the generator has shape ", generator.sizes(), " and type ",
+                    generator.scalar_type(), "; two int64 numbers, seed and step, are needed");
+  TORCH_CHECK_VALUE(x.dim() > 0 && (!tied || x.dim() == 3), "[rtf::", operation, "] x has shape ", x.sizes(), "; ",
+                    tied ? "tied dropout needs (batch, length, channels)" : "the last dimension are the channels");
+  const auto state = values<const int64_t>(generator);
+  Dropout result;
+  result.p = p;
+  result.seed = static_cast<uint64_t>(state[0]);
+  result.step = static_cast<uint32_t>(state[1]);
+  result.layer = static_cast<uint32_t>(layer);
+  result.tied = tied ? static_cast<std::size_t>(x.size(1)) : 0;
+  return result;
+}
+
+// compute(T(), y) into a new tensor of `sizes`, which is then given the type of `like`.
+template <class Compute>
+Tensor result(at::IntArrayRef sizes, const Tensor& like, at::ScalarType type, Compute&& compute) {
+  Tensor y = at::empty(sizes, like.options().dtype(type));
+  if (y.numel() > 0) with_type(type, [&](auto zero) { compute(zero, y); });
+  return y.to(like.scalar_type());
+}
+
+std::size_t channels_of(const Tensor& x) { return static_cast<std::size_t>(x.size(-1)); }
+
+Tensor dropout_cpu(const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied) {
+  const Dropout drop = mask("dropout", x, p, generator, layer, tied);
+  const auto type = compute_type("dropout", x.scalar_type());
+  const Tensor in = x.to(type).contiguous();
+  return result(x.sizes(), x, type, [&](auto zero, const Tensor& y) {
+    using T = decltype(zero);
+    rtf::dropout<T>(values<const T>(in), channels_of(x), drop, values<T>(y), executor());
+  });
+}
+
+Tensor gelu_cpu(const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied) {
+  const Dropout drop = mask("gelu", x, p, generator, layer, tied);
+  const auto type = compute_type("gelu", x.scalar_type());
+  const Tensor in = x.to(type).contiguous();
+  return result(x.sizes(), x, type, [&](auto zero, const Tensor& y) {
+    using T = decltype(zero);
+    rtf::gelu<T>(values<const T>(in), channels_of(x), drop, values<T>(y), executor());
+  });
+}
+
+Tensor gelu_backward_cpu(const Tensor& dy, const Tensor& x, double p, const Tensor& generator, int64_t layer,
+                         bool tied) {
+  const Dropout drop = mask("gelu_backward", x, p, generator, layer, tied);
+  const auto type = compute_type("gelu_backward", x.scalar_type());
+  const Tensor in = x.to(type).contiguous(), gradient = dy.to(type).contiguous();
+  return result(x.sizes(), x, type, [&](auto zero, const Tensor& dx) {
+    using T = decltype(zero);
+    gelu_vjp<T>(values<const T>(in), channels_of(x), drop, values<const T>(gradient), values<T>(dx), executor());
+  });
+}
+
+// The gated half of z's shape.
+template <class Sizes>
+auto half(const Tensor& z, Sizes sizes) {
+  TORCH_CHECK_VALUE(z.dim() > 0 && z.sym_size(-1) % 2 == 0, "[rtf::glu] z has shape ", z.sizes(),
+                    "; an even number of channels is needed");
+  sizes.back() = sizes.back() / 2;
+  return sizes;
+}
+
+Tensor glu_cpu(const Tensor& z, const OptionalTensor& residual, double p, const Tensor& generator, int64_t layer,
+               bool tied) {
+  const auto sizes = half(z, z.sizes().vec());
+  const Dropout drop = mask("glu", z, p, generator, layer, tied);
+  const auto type = compute_type("glu", z.scalar_type());
+  TORCH_CHECK_VALUE(!residual || residual->sizes() == at::IntArrayRef(sizes), "[rtf::glu] the residual has shape ",
+                    residual->sizes(), "; ", at::IntArrayRef(sizes), " is needed");
+  const Tensor in = z.to(type).contiguous();
+  const Tensor added = residual ? residual->to(type).contiguous() : at::empty({0}, in.options());
+  return result(sizes, z, type, [&](auto zero, const Tensor& y) {
+    using T = decltype(zero);
+    rtf::glu<T>(values<const T>(in), channels_of(y), drop, values<const T>(added), values<T>(y), executor());
+  });
+}
+
+Tensor glu_backward_cpu(const Tensor& dy, const Tensor& z, double p, const Tensor& generator, int64_t layer,
+                        bool tied) {
+  const Dropout drop = mask("glu_backward", z, p, generator, layer, tied);
+  const auto type = compute_type("glu_backward", z.scalar_type());
+  const Tensor in = z.to(type).contiguous(), gradient = dy.to(type).contiguous();
+  return result(z.sizes(), z, type, [&](auto zero, const Tensor& dz) {
+    using T = decltype(zero);
+    glu_vjp<T>(values<const T>(in), channels_of(dy), drop, values<const T>(gradient), values<T>(dz), executor());
+  });
+}
+
+Tensor like(const Tensor& x) { return at::empty_like(x, at::MemoryFormat::Contiguous); }
+
+Tensor same_meta(const Tensor& x, double, const Tensor&, int64_t, bool) { return like(x); }
+Tensor backward_meta(const Tensor&, const Tensor& x, double, const Tensor&, int64_t, bool) { return like(x); }
+Tensor glu_meta(const Tensor& z, const OptionalTensor&, double, const Tensor&, int64_t, bool) {
+  return at::empty_symint(half(z, z.sym_sizes().vec()), z.options());
+}
+
+// The arguments of a mask, kept for the backward pass. The generator is copied: its owner moves it on.
+void save(AutogradContext* context, variable_list tensors, double p, const Tensor& generator, int64_t layer,
+          bool tied) {
+  tensors.push_back(generator.clone());
+  context->save_for_backward(tensors);
+  context->saved_data["p"] = p;
+  context->saved_data["layer"] = layer;
+  context->saved_data["tied"] = tied;
+}
+
+// Linear in x: the gradient goes through the same mask.
+struct DropoutFunction : torch::autograd::Function<DropoutFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, double p, const Tensor& generator, int64_t layer,
+                        bool tied) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    save(context, {}, p, generator, layer, tied);
+    return ops::dropout(x, p, generator, layer, tied);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    auto& data = context->saved_data;
+    return {ops::dropout(gradients[0], data["p"].toDouble(), context->get_saved_variables()[0], data["layer"].toInt(),
+                         data["tied"].toBool()),
+            Tensor(), Tensor(), Tensor(), Tensor()};
+  }
+};
+
+// gelu_backward and glu_backward, from what save() kept.
+Tensor call_backward(const char* name, AutogradContext* context, const Tensor& gradient) {
+  using Signature = Tensor(const Tensor&, const Tensor&, double, const Tensor&, int64_t, bool);
+  auto& data = context->saved_data;
+  const auto saved = context->get_saved_variables();
+  return find<Signature>(name).call(gradient, saved[0], data["p"].toDouble(), saved[1], data["layer"].toInt(),
+                                    data["tied"].toBool());
+}
+
+struct GeluFunction : torch::autograd::Function<GeluFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, double p, const Tensor& generator, int64_t layer,
+                        bool tied) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    save(context, {x}, p, generator, layer, tied);
+    return ops::gelu(x, p, generator, layer, tied);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    return {call_backward("rtf::gelu_backward", context, gradients[0]), Tensor(), Tensor(), Tensor(), Tensor()};
+  }
+};
+
+struct GluFunction : torch::autograd::Function<GluFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& z, const OptionalTensor& residual, double p,
+                        const Tensor& generator, int64_t layer, bool tied) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    save(context, {z}, p, generator, layer, tied);
+    context->saved_data["residual"] = residual.has_value();
+    return ops::glu(z, residual, p, generator, layer, tied);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const bool residual = context->saved_data["residual"].toBool();
+    return {call_backward("rtf::glu_backward", context, gradients[0]), residual ? gradients[0] : Tensor(), Tensor(),
+            Tensor(), Tensor(), Tensor()};
+  }
+};
+
+Tensor dropout_autograd(const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied) {
+  return DropoutFunction::apply(x, p, generator, layer, tied);
+}
+Tensor gelu_autograd(const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied) {
+  return GeluFunction::apply(x, p, generator, layer, tied);
+}
+Tensor glu_autograd(const Tensor& z, const OptionalTensor& residual, double p, const Tensor& generator, int64_t layer,
+                    bool tied) {
+  return GluFunction::apply(z, residual, p, generator, layer, tied);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(rtf, CPU, m) {
+  m.impl("dropout", dropout_cpu);
+  m.impl("gelu", gelu_cpu);
+  m.impl("gelu_backward", gelu_backward_cpu);
+  m.impl("glu", glu_cpu);
+  m.impl("glu_backward", glu_backward_cpu);
+}
+TORCH_LIBRARY_IMPL(rtf, Meta, m) {
+  m.impl("dropout", same_meta);
+  m.impl("gelu", same_meta);
+  m.impl("gelu_backward", backward_meta);
+  m.impl("glu", glu_meta);
+  m.impl("glu_backward", backward_meta);
+}
+TORCH_LIBRARY_IMPL(rtf, Autograd, m) {
+  m.impl("dropout", dropout_autograd);
+  m.impl("gelu", gelu_autograd);
+  m.impl("gelu_backward", torch::autograd::autogradNotImplementedFallback());
+  m.impl("glu", glu_autograd);
+  m.impl("glu_backward", torch::autograd::autogradNotImplementedFallback());
+}
+
+}  // namespace rtf::ops

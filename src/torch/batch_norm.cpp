@@ -1,0 +1,105 @@
+// batch_norm in training mode: statistics over every position.
+#include "rtf/batch_norm.h"
+
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include "torch/bridge.h"
+#include "torch/dispatch.h"
+
+namespace rtf::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+std::size_t workspace_bytes(const Tensor& x, const Tensor& weight) {
+  return batch_norm_workspace_bytes(static_cast<std::size_t>(x.numel() / weight.numel()),
+                                    static_cast<std::size_t>(weight.numel()));
+}
+
+Triple batch_norm_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  const auto type = compute_type("batch_norm", x.scalar_type());
+  TORCH_CHECK_VALUE(weight.dim() == 1 && bias.sizes() == weight.sizes() && weight.numel() > 0 && x.dim() > 0 &&
+                        x.size(-1) == weight.size(0) && x.numel() > 0,
+                    "[rtf::batch_norm] x, weight and bias have shapes ", x.sizes(), ", ", weight.sizes(), ", ",
+                    bias.sizes(), "; (..., channels), (channels), (channels) are needed");
+  const Tensor in = x.to(type).contiguous(), w = weight.to(type).contiguous(), b = bias.to(type).contiguous();
+  const Tensor y = at::empty_like(in), mean = at::empty({weight.size(0)}, w.options().dtype(at::kDouble));
+  const Tensor variance = at::empty_like(mean);
+  with_type(type, [&](auto zero) {
+    using T = decltype(zero);
+    batch_norm<T>(values<const T>(in), values<const T>(w), values<const T>(b), eps, values<double>(mean),
+                  values<double>(variance), values<T>(y), Scratch(workspace_bytes(x, weight)), executor());
+  });
+  return {y.to(x.scalar_type()), mean, variance};
+}
+
+Triple batch_norm_backward_cpu(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
+                               const Tensor& variance, double eps) {
+  const auto type = compute_type("batch_norm_backward", x.scalar_type());
+  const Tensor in = x.to(type).contiguous(), w = weight.to(type).contiguous(), gradient = dy.to(type).contiguous();
+  const Tensor dx = at::empty_like(in), dw = at::empty_like(w), db = at::empty_like(w);
+  with_type(type, [&](auto zero) {
+    using T = decltype(zero);
+    batch_norm_vjp<T>(values<const T>(in), values<const T>(w), eps, values<const double>(mean),
+                      values<const double>(variance), values<const T>(gradient), values<T>(dx), values<T>(dw),
+                      values<T>(db), Scratch(workspace_bytes(x, weight)), executor());
+  });
+  return {dx.to(x.scalar_type()), dw.to(weight.scalar_type()), db.to(weight.scalar_type())};
+}
+
+Tensor like(const Tensor& x) { return at::empty_like(x, at::MemoryFormat::Contiguous); }
+
+Triple batch_norm_meta(const Tensor& x, const Tensor& weight, const Tensor&, double) {
+  const auto options = weight.options().dtype(at::kDouble);
+  return {like(x), at::empty_symint(weight.sym_sizes(), options), at::empty_symint(weight.sym_sizes(), options)};
+}
+
+Triple backward_meta(const Tensor&, const Tensor& x, const Tensor& weight, const Tensor&, const Tensor&, double) {
+  return {like(x), like(weight), like(weight)};
+}
+
+// The statistics are results, not a way for gradients: running averages are made of them.
+struct BatchNormFunction : torch::autograd::Function<BatchNormFunction> {
+  static variable_list forward(AutogradContext* context, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                               double eps) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    auto [y, mean, variance] = ops::batch_norm(x, weight, bias, eps);
+    context->save_for_backward({x, weight, mean, variance});
+    context->mark_non_differentiable({mean, variance});
+    context->saved_data["eps"] = eps;
+    return {y, mean, variance};
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    RTF_OPERATOR("batch_norm_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                 const Tensor&, double);
+    const auto saved = context->get_saved_variables();
+    auto [dx, dw, db] = op.call(gradients[0], saved[0], saved[1], saved[2], saved[3], context->saved_data["eps"].toDouble());
+    return {dx, dw, db, Tensor()};
+  }
+};
+
+Triple batch_norm_autograd(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  const auto result = BatchNormFunction::apply(x, weight, bias, eps);
+  return {result[0], result[1], result[2]};
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(rtf, CPU, m) {
+  m.impl("batch_norm", batch_norm_cpu);
+  m.impl("batch_norm_backward", batch_norm_backward_cpu);
+}
+TORCH_LIBRARY_IMPL(rtf, Meta, m) {
+  m.impl("batch_norm", batch_norm_meta);
+  m.impl("batch_norm_backward", backward_meta);
+}
+TORCH_LIBRARY_IMPL(rtf, Autograd, m) {
+  m.impl("batch_norm", batch_norm_autograd);
+  m.impl("batch_norm_backward", torch::autograd::autogradNotImplementedFallback());
+}
+
+}  // namespace rtf::ops

@@ -1,0 +1,50 @@
+// One residual block of the backbone, and its normalisation. Activations are (batch, length, channels).
+#pragma once
+
+#include <functional>
+
+#include "rtf_torch/sequence_model.h"
+
+namespace rtf::nn {
+
+// Batch norm over every position, the padded ones included, or layer norm over the channels.
+class NormalizationImpl : public torch::nn::Module {
+ public:
+  NormalizationImpl(Norm kind, int64_t channels);
+  at::Tensor forward(const at::Tensor& x);
+
+ private:
+  at::Tensor weight_, bias_;
+  at::Tensor running_mean_, running_var_;  // of batch norm
+};
+
+class BlockImpl : public torch::nn::Module {
+ public:
+  BlockImpl(const SequenceModelOptions& model, int64_t index);
+
+  at::Tensor forward(const at::Tensor& x, const std::optional<at::Tensor>& lengths, const at::Tensor& generator);
+  // From `state`, which moves on.
+  at::Tensor prefill(const at::Tensor& x, const Realization& realization, at::Tensor& state,
+                     const at::Tensor& generator);
+  at::Tensor step(const at::Tensor& x, const Realization& realization, at::Tensor& state, const at::Tensor& generator);
+
+  RTF layer = nullptr;
+  torch::nn::Linear output = nullptr;  // without the gate: none
+
+ private:
+  // The block around one way of running its layer.
+  at::Tensor around(const std::function<at::Tensor(const at::Tensor&)>& run_layer, const at::Tensor& x,
+                    const at::Tensor& generator);
+  at::Tensor activate(const at::Tensor& y, const at::Tensor& generator) const;
+  at::Tensor gate(const at::Tensor& y);
+  at::Tensor add(const at::Tensor& x, const at::Tensor& y, const at::Tensor& generator) const;
+
+  const int64_t index_;
+  const Activation activation_;
+  const bool prenorm_, residual_;
+  const double dropout_, inner_dropout_;
+  const bool tie_dropout_, tie_inner_dropout_;
+  std::shared_ptr<NormalizationImpl> norm_;  // null: none
+};
+
+}  // namespace rtf::nn

@@ -1,0 +1,91 @@
+// Between tensors and the core: views, coefficients, torch's thread pool and torch's memory.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "rtf/error.h"
+#include "rtf/executor.h"
+#include "rtf/kernel.h"
+#include "rtf/signal.h"
+#include "rtf/transfer_function.h"
+
+namespace rtf::ops {
+
+// The executor of every operator: at::parallel_for. Loading the library makes it the core's default too.
+Executor& executor();
+
+// Bytes from torch's allocator for one call.
+class Scratch {
+ public:
+  explicit Scratch(std::size_t bytes)
+      : tensor_(at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions(at::kByte))), bytes_(bytes) {}
+  operator std::span<std::byte>() const { return {static_cast<std::byte*>(tensor_.data_ptr()), bytes_}; }
+
+ private:
+  at::Tensor tensor_;
+  std::size_t bytes_;
+};
+
+// The type that samples of `type` are computed in: bfloat16 in float32.
+at::ScalarType compute_type(const char* operation, at::ScalarType type);
+
+// (batch, length, channels) with whatever strides it has.
+template <class T>
+Signal<T> signal(const at::Tensor& tensor) {
+  return {static_cast<T*>(tensor.data_ptr()), static_cast<std::size_t>(tensor.size(0)),
+          static_cast<std::size_t>(tensor.size(1)), static_cast<std::size_t>(tensor.size(2)), tensor.stride(0),
+          tensor.stride(1), tensor.stride(2)};
+}
+
+template <class T>
+std::span<T> values(const at::Tensor& contiguous) {
+  return {static_cast<T*>(contiguous.data_ptr()), static_cast<std::size_t>(contiguous.numel())};
+}
+
+// lengths or offsets on the host; empty when there are none.
+std::vector<std::size_t> indices(const char* operation, const char* what, const std::optional<at::Tensor>& tensor);
+
+// a, b, h0 as contiguous float64 on the CPU, their shapes checked against each other.
+struct CoefficientTensors {
+  CoefficientTensors(const char* operation, const at::Tensor& a, const at::Tensor& b, const at::Tensor& h0);
+
+  CoefficientsView view() const;
+  TransferFunction plain() const;
+  TrainedTransferFunction trained(int64_t length) const;
+
+  at::Tensor a, b, h0;
+  std::size_t channels, groups, order;
+};
+
+// Gradients as tensors of the shapes and types of a, b, h0.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> gradient_tensors(const CoefficientsGradient& gradient,
+                                                                const at::Tensor& a, const at::Tensor& b,
+                                                                const at::Tensor& h0);
+
+// A core error as the exception torch shows in Python: one line, no C++ backtrace.
+template <class F>
+auto call(F&& compute) {
+  try {
+    return compute();
+  } catch (const Error& error) {
+    TORCH_CHECK_VALUE(false, error.what());
+  }
+}
+
+// compute(T()) for the type of the arithmetic.
+template <class F>
+void with_type(at::ScalarType type, F&& compute) {
+  call([&] {
+    if (type == at::kDouble)
+      compute(double());
+    else
+      compute(float());
+  });
+}
+
+}  // namespace rtf::ops

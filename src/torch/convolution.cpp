@@ -1,0 +1,182 @@
+// convolve: the parallel form of the layer, with the core's own gradients.
+#include "rtf/convolution.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include "torch/bridge.h"
+#include "torch/dispatch.h"
+#include "torch/plan_cache.h"
+
+namespace rtf::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// What both directions of the operator need, checked.
+struct Arguments {
+  at::ScalarType type;  // of the arithmetic
+  Tensor u, kernel;     // of that type; the kernel contiguous
+  std::vector<std::size_t> lengths, offsets;
+  std::size_t batch, length, channels, kernel_length;
+  Direction direction;
+
+  Arguments(const char* operation, const Tensor& u_, const Tensor& kernel_, bool bidirectional,
+            const OptionalTensor& lengths_, const OptionalTensor& offsets_)
+      : type(compute_type(operation, u_.scalar_type())),
+        u(u_.to(type)),
+        kernel(kernel_.to(type).contiguous()),
+        lengths(indices(operation, "lengths", lengths_)),
+        offsets(indices(operation, "offsets", offsets_)),
+        direction(bidirectional ? Direction::bidirectional : Direction::causal) {
+    TORCH_CHECK_VALUE(u.dim() == 3, "[rtf::", operation, "] u has shape ", u.sizes(),
+                      "; (batch, length, channels) is needed");
+    const bool fits = kernel.dim() == (bidirectional ? 3 : 2) && kernel.size(-2) == u.size(2) &&
+                      (!bidirectional || kernel.size(0) == 2);
+    TORCH_CHECK_VALUE(fits, "[rtf::", operation, "] the kernel has shape ", kernel.sizes(), "; (",
+                      bidirectional ? "2, " : "", u.size(2), ", samples) is needed for ", u.size(2), " channels");
+    TORCH_CHECK_VALUE(lengths.empty() || offsets.empty(), "[rtf::", operation,
+                      "] both lengths and offsets are given; a batch is padded or packed");
+    batch = sequence_count(static_cast<std::size_t>(u.size(0)), offsets);
+    channels = static_cast<std::size_t>(u.size(2));
+    kernel_length = static_cast<std::size_t>(kernel.size(-1));
+    length = static_cast<std::size_t>(u.size(1));
+    if (!offsets.empty()) {
+      length = 0;
+      for (std::size_t s = 0; s + 1 < offsets.size(); ++s)
+        if (offsets[s + 1] > offsets[s]) length = std::max(length, offsets[s + 1] - offsets[s]);
+    }
+  }
+
+  Sequences sequences() const { return {offsets, lengths}; }
+
+  template <class T>
+  std::shared_ptr<const ConvolutionPlan<T>> plan() const {
+    using Key = std::array<std::size_t, 5>;
+    static PlanCache<Key, ConvolutionPlan<T>> plans;
+    const Key key{batch, length, channels, kernel_length, direction == Direction::bidirectional};
+    return plans.get(key, [&] { return ConvolutionPlan<T>(batch, length, channels, kernel_length, direction); });
+  }
+};
+
+// The same bytes reinterpreted when u already has the type of the arithmetic; bfloat16 is converted around the core.
+Tensor convolve_cpu(const Tensor& u, const Tensor& kernel, bool bidirectional, const OptionalTensor& lengths,
+                    const OptionalTensor& offsets) {
+  const Arguments at("convolve", u, kernel, bidirectional, lengths, offsets);
+  Tensor y = at::empty_like(u);
+  Tensor out = at.type == u.scalar_type() ? y : at::empty_like(at.u);
+  with_type(at.type, [&](auto zero) {
+    using T = decltype(zero);
+    const auto plan = at.plan<T>();
+    convolve(*plan, signal<const T>(at.u), values<const T>(at.kernel), signal<T>(out), at.sequences(),
+             Scratch(plan->workspace_bytes(executor())), executor());
+  });
+  return out.is_same(y) ? y : y.copy_(out);
+}
+
+Pair convolve_backward_cpu(const Tensor& dy, const Tensor& u, const Tensor& kernel, bool bidirectional,
+                           const OptionalTensor& lengths, const OptionalTensor& offsets) {
+  const Arguments at("convolve_backward", u, kernel, bidirectional, lengths, offsets);
+  TORCH_CHECK_VALUE(dy.sizes() == u.sizes(), "[rtf::convolve_backward] dy has shape ", dy.sizes(), "; ", u.sizes(),
+                    " is needed");
+  const Tensor gradient = dy.to(at.type);
+  const Tensor du = at::empty_like(u), dk = at::empty_like(at.kernel);
+  const Tensor out = at.type == u.scalar_type() ? du : at::empty_like(at.u);
+  with_type(at.type, [&](auto zero) {
+    using T = decltype(zero);
+    const auto plan = at.plan<T>();
+    convolve_vjp(*plan, signal<const T>(at.u), values<const T>(at.kernel), signal<const T>(gradient), signal<T>(out),
+                 values<T>(dk), at.sequences(), Scratch(plan->vjp_workspace_bytes(executor())), executor());
+  });
+  if (!out.is_same(du)) du.copy_(out);
+  return {du, dk.to(kernel.scalar_type())};
+}
+
+Tensor convolve_meta(const Tensor& u, const Tensor&, bool, const OptionalTensor&, const OptionalTensor&) {
+  return at::empty_like(u);
+}
+
+Pair convolve_backward_meta(const Tensor&, const Tensor& u, const Tensor& kernel, bool, const OptionalTensor&,
+                            const OptionalTensor&) {
+  return {at::empty_like(u), at::empty_like(kernel, at::MemoryFormat::Contiguous)};
+}
+
+Pair convolve_backward(const Tensor& dy, const Tensor& u, const Tensor& kernel, bool bidirectional,
+                       const OptionalTensor& lengths, const OptionalTensor& offsets) {
+  RTF_OPERATOR("convolve_backward", Pair, const Tensor&, const Tensor&, const Tensor&, bool, const OptionalTensor&,
+               const OptionalTensor&);
+  return op.call(dy, u, kernel, bidirectional, lengths, offsets);
+}
+
+OptionalTensor optional(const Tensor& tensor) { return tensor.defined() ? OptionalTensor(tensor) : std::nullopt; }
+
+// Second derivatives need no new mathematics: the convolution is linear in u and in the kernel, so the gradient of its
+// gradient is made of the same two operators.
+struct BackwardFunction : torch::autograd::Function<BackwardFunction> {
+  static variable_list forward(AutogradContext* context, const Tensor& dy, const Tensor& u, const Tensor& kernel,
+                               bool bidirectional, const OptionalTensor& lengths, const OptionalTensor& offsets) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    context->save_for_backward({dy, u, kernel, lengths.value_or(Tensor()), offsets.value_or(Tensor())});
+    context->saved_data["bidirectional"] = bidirectional;
+    auto [du, dk] = ops::convolve_backward(dy, u, kernel, bidirectional, lengths, offsets);
+    return {du, dk};
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto saved = context->get_saved_variables();
+    const Tensor &dy = saved[0], &u = saved[1], &kernel = saved[2], &along_u = gradients[0], &along_k = gradients[1];
+    const auto lengths = optional(saved[3]), offsets = optional(saved[4]);
+    const bool bidirectional = context->saved_data["bidirectional"].toBool();
+    const Tensor to_dy = convolve(along_u, kernel, bidirectional, lengths, offsets) +
+                         convolve(u, along_k, bidirectional, lengths, offsets);
+    const Tensor to_u = std::get<0>(ops::convolve_backward(dy, u, along_k, bidirectional, lengths, offsets));
+    const Tensor to_k = std::get<1>(ops::convolve_backward(dy, along_u, kernel, bidirectional, lengths, offsets));
+    return {to_dy, to_u, to_k, Tensor(), Tensor(), Tensor()};
+  }
+};
+
+struct ConvolveFunction : torch::autograd::Function<ConvolveFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& u, const Tensor& kernel, bool bidirectional,
+                        const OptionalTensor& lengths, const OptionalTensor& offsets) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    context->save_for_backward({u, kernel, lengths.value_or(Tensor()), offsets.value_or(Tensor())});
+    context->saved_data["bidirectional"] = bidirectional;
+    return convolve(u, kernel, bidirectional, lengths, offsets);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto saved = context->get_saved_variables();
+    auto [du, dk] = ops::convolve_backward(gradients[0], saved[0], saved[1], context->saved_data["bidirectional"].toBool(),
+                                           optional(saved[2]), optional(saved[3]));
+    return {du, dk, Tensor(), Tensor(), Tensor()};
+  }
+};
+
+Tensor convolve_autograd(const Tensor& u, const Tensor& kernel, bool bidirectional, const OptionalTensor& lengths,
+                         const OptionalTensor& offsets) {
+  return ConvolveFunction::apply(u, kernel, bidirectional, lengths, offsets);
+}
+
+Pair convolve_backward_autograd(const Tensor& dy, const Tensor& u, const Tensor& kernel, bool bidirectional,
+                                const OptionalTensor& lengths, const OptionalTensor& offsets) {
+  const auto result = BackwardFunction::apply(dy, u, kernel, bidirectional, lengths, offsets);
+  return {result[0], result[1]};
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(rtf, CPU, m) {
+  m.impl("convolve", convolve_cpu);
+  m.impl("convolve_backward", convolve_backward_cpu);
+}
+TORCH_LIBRARY_IMPL(rtf, Meta, m) {
+  m.impl("convolve", convolve_meta);
+  m.impl("convolve_backward", convolve_backward_meta);
+}
+TORCH_LIBRARY_IMPL(rtf, Autograd, m) {
+  m.impl("convolve", convolve_autograd);
+  m.impl("convolve_backward", convolve_backward_autograd);
+}
+
+}  // namespace rtf::ops

@@ -1,0 +1,220 @@
+// filter, prefill and step: the operators that carry a state.
+#include "rtf/filter.h"
+
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include "rtf/recurrence.h"
+#include "torch/bridge.h"
+#include "torch/dispatch.h"
+
+namespace rtf::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+using Quintuple = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>;
+
+// A state as the core takes it; empty when there is none.
+Tensor state_values(const char* operation, const OptionalTensor& state, int64_t sequences, const CoefficientTensors& c) {
+  if (!state) return at::empty({0}, at::TensorOptions(at::kDouble));
+  const std::array<int64_t, 3> shape{sequences, static_cast<int64_t>(c.channels), static_cast<int64_t>(c.order)};
+  TORCH_CHECK_VALUE(state->sizes() == at::IntArrayRef(shape), "[rtf::", operation, "] the state has shape ",
+                    state->sizes(), "; ", at::IntArrayRef(shape), " is needed");
+  TORCH_CHECK_VALUE(state->scalar_type() == at::kDouble, "[rtf::", operation, "] the state is ", state->scalar_type(),
+                    "; states are float64 whatever the samples, so that a stream may be cut anywhere");
+  return state->contiguous();
+}
+
+void check_input(const char* operation, const Tensor& u, const CoefficientTensors& c) {
+  TORCH_CHECK_VALUE(u.dim() == 3 && u.size(2) == static_cast<int64_t>(c.channels), "[rtf::", operation,
+                    "] u has shape ", u.sizes(), "; (batch, length, ", c.channels, ") is needed");
+}
+
+Pair filter_cpu(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0, const OptionalTensor& initial_state,
+                const OptionalTensor& offsets) {
+  const CoefficientTensors c("filter", a, b, h0);
+  const auto type = compute_type("filter", u.scalar_type());
+  check_input("filter", u, c);
+  const auto packed = indices("filter", "offsets", offsets);
+  const auto sequences = static_cast<int64_t>(sequence_count(static_cast<std::size_t>(u.size(0)), packed));
+  const Tensor in = u.to(type), start = state_values("filter", initial_state, sequences, c);
+  const Tensor y = at::empty_like(u), out = type == u.scalar_type() ? y : at::empty_like(in);
+  const Tensor end = at::empty({sequences, b.size(0), b.size(1)}, at::TensorOptions(at::kDouble));
+  with_type(type, [&](auto zero) {
+    using T = decltype(zero);
+    filter<T>(c.plain(), signal<const T>(in), signal<T>(out), values<const double>(start), values<double>(end),
+              FilterMethod::automatic, packed);
+  });
+  if (!out.is_same(y)) y.copy_(out);
+  return {y, end};
+}
+
+Quintuple filter_backward_cpu(const Tensor& dy, const Tensor& dstate, const Tensor& u, const Tensor& a, const Tensor& b,
+                              const Tensor& h0, const OptionalTensor& initial_state, const OptionalTensor& offsets) {
+  const CoefficientTensors c("filter_backward", a, b, h0);
+  const auto type = compute_type("filter_backward", u.scalar_type());
+  const auto packed = indices("filter_backward", "offsets", offsets);
+  const auto sequences = static_cast<int64_t>(sequence_count(static_cast<std::size_t>(u.size(0)), packed));
+  const Tensor in = u.to(type), gradient = dy.to(type), start = state_values("filter_backward", initial_state, sequences, c);
+  const Tensor end = dstate.to(at::kDouble).contiguous();
+  const Tensor du = at::empty_like(u), dstart = at::empty({sequences, b.size(0), b.size(1)}, end.options());
+  CoefficientsGradient coefficients;
+  with_type(type, [&](auto zero) {
+    using T = decltype(zero);
+    auto through = filter_vjp<T>(c.plain(), signal<const T>(in), values<const double>(start), signal<const T>(gradient),
+                                 values<const double>(end), packed);
+    du.copy_(at::from_blob(through.u.data(), u.sizes(), at::TensorOptions(type)));
+    std::copy(through.initial_state.begin(), through.initial_state.end(), values<double>(dstart).begin());
+    coefficients = std::move(through.coefficients);
+  });
+  auto [da, db, dh0] = gradient_tensors(coefficients, a, b, h0);
+  return {du, da, db, dh0, dstart};
+}
+
+c10::SymInt sequence_count_symbolic(const Tensor& u, const OptionalTensor& offsets) {
+  return offsets ? offsets->sym_size(0) - 1 : u.sym_size(0);
+}
+
+Tensor state_meta(const Tensor& u, const Tensor& b, const OptionalTensor& offsets) {
+  return at::empty_symint({sequence_count_symbolic(u, offsets), b.sym_size(0), b.sym_size(1)},
+                          b.options().dtype(at::kDouble));
+}
+
+Pair filter_meta(const Tensor& u, const Tensor&, const Tensor& b, const Tensor&, const OptionalTensor&,
+                 const OptionalTensor& offsets) {
+  return {at::empty_like(u), state_meta(u, b, offsets)};
+}
+
+Quintuple filter_backward_meta(const Tensor&, const Tensor&, const Tensor& u, const Tensor& a, const Tensor& b,
+                               const Tensor& h0, const OptionalTensor&, const OptionalTensor& offsets) {
+  const auto like = [](const Tensor& x) { return at::empty_like(x, at::MemoryFormat::Contiguous); };
+  return {at::empty_like(u), like(a), like(b), like(h0), state_meta(u, b, offsets)};
+}
+
+struct FilterFunction : torch::autograd::Function<FilterFunction> {
+  static variable_list forward(AutogradContext* context, const Tensor& u, const Tensor& a, const Tensor& b,
+                               const Tensor& h0, const OptionalTensor& initial_state, const OptionalTensor& offsets) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    context->save_for_backward({u, a, b, h0, initial_state.value_or(Tensor()), offsets.value_or(Tensor())});
+    auto [y, end] = ops::filter(u, a, b, h0, initial_state, offsets);
+    return {y, end};
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    RTF_OPERATOR("filter_backward", Quintuple, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                 const Tensor&, const Tensor&, const OptionalTensor&, const OptionalTensor&);
+    const auto saved = context->get_saved_variables();
+    const auto optional = [](const Tensor& x) { return x.defined() ? OptionalTensor(x) : std::nullopt; };
+    auto [du, da, db, dh0, dstart] = op.call(gradients[0], gradients[1], saved[0], saved[1], saved[2], saved[3],
+                                             optional(saved[4]), optional(saved[5]));
+    return {du, da, db, dh0, saved[4].defined() ? dstart : Tensor(), Tensor()};
+  }
+};
+
+Pair filter_autograd(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0,
+                     const OptionalTensor& initial_state, const OptionalTensor& offsets) {
+  const auto result = FilterFunction::apply(u, a, b, h0, initial_state, offsets);
+  return {result[0], result[1]};
+}
+
+Pair step_cpu(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0, const Tensor& state) {
+  const CoefficientTensors c("step", a, b, h0);
+  const auto type = compute_type("step", u.scalar_type());
+  TORCH_CHECK_VALUE(u.dim() == 2 && u.size(1) == b.size(0), "[rtf::step] u has shape ", u.sizes(), "; (batch, ",
+                    b.size(0), ") is needed");
+  const Tensor next = state_values("step", state, u.size(0), c).clone();
+  const Tensor in = u.to(type).contiguous(), y = at::empty(u.sizes(), u.options().dtype(type));
+  with_type(type, [&](auto zero) {
+    using T = decltype(zero);
+    step<T>(c.plain(), values<const T>(in), values<double>(next), values<T>(y));
+  });
+  return {y.to(u.scalar_type()), next};
+}
+
+Pair step_meta(const Tensor& u, const Tensor&, const Tensor&, const Tensor&, const Tensor& state) {
+  return {at::empty_like(u, at::MemoryFormat::Contiguous), at::empty_like(state, at::MemoryFormat::Contiguous)};
+}
+
+// y = b.x + h0 u and x' = (u - a.x, x shifted): the transposed map, in differentiable operations.
+struct StepFunction : torch::autograd::Function<StepFunction> {
+  static variable_list forward(AutogradContext* context, const Tensor& u, const Tensor& a, const Tensor& b,
+                               const Tensor& h0, const Tensor& state) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    context->save_for_backward({u, a, b, h0, state});
+    auto [y, next] = ops::step(u, a, b, h0, state);
+    return {y, next};
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto saved = context->get_saved_variables();
+    const Tensor u = saved[0].to(at::kDouble), b = saved[2].to(at::kDouble), h0 = saved[3].to(at::kDouble);
+    const Tensor &a = saved[1], &x = saved[4];
+    const auto each = b.sym_size(0) / a.sym_size(0), order = b.sym_size(1);
+    const Tensor dy = gradients[0].to(at::kDouble), &dnext = gradients[1];
+    const Tensor denominators = a.to(at::kDouble).unsqueeze(1).expand_symint({-1, each, -1}).reshape_symint(b.sym_sizes());
+    Tensor dx = dy.unsqueeze(-1) * b, da = at::zeros_like(a), du = dy * h0;
+    if (order > 0) {
+      const Tensor dv = dnext.select(-1, 0);
+      du = du + dv;
+      dx = dx - dv.unsqueeze(-1) * denominators + at::constant_pad_nd(dnext.slice(-1, 1), {0, 1});
+      da = -(dv.unsqueeze(-1) * x).sum(0).reshape_symint({a.sym_size(0), each, order}).sum(1);
+    }
+    const Tensor db = (dy.unsqueeze(-1) * x).sum(0), dh0 = (dy * u).sum(0);
+    return {du.to(saved[0].scalar_type()), da.to(a.scalar_type()), db.to(saved[2].scalar_type()),
+            dh0.to(saved[3].scalar_type()), dx};
+  }
+};
+
+Pair step_autograd(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0, const Tensor& state) {
+  const auto result = StepFunction::apply(u, a, b, h0, state);
+  return {result[0], result[1]};
+}
+
+// Padded prompts are packed, so that each state is the one after its own last sample.
+Pair prefill_composite(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0, const OptionalTensor& state,
+                       const OptionalTensor& lengths) {
+  if (!lengths) return filter(u, a, b, h0, state, {});
+  TORCH_CHECK_VALUE(u.dim() == 3 && lengths->dim() == 1 && lengths->size(0) == u.size(0), "[rtf::prefill] u has shape ",
+                    u.sizes(), " and lengths ", lengths->sizes(), "; (batch, length, channels) and (batch) are needed");
+  const auto counts = indices("prefill", "lengths", lengths);
+  std::vector<Tensor> rows;
+  for (std::size_t s = 0; s < counts.size(); ++s) {
+    TORCH_CHECK_VALUE(static_cast<int64_t>(counts[s]) <= u.size(1), "[rtf::prefill] lengths[", s, "] is ", counts[s],
+                      "; u has ", u.size(1), " samples");
+    rows.push_back(u.select(0, static_cast<int64_t>(s)).narrow(0, 0, static_cast<int64_t>(counts[s])));
+  }
+  if (rows.empty()) return filter(u, a, b, h0, state, {});
+  const Tensor zero = at::zeros({1}, at::TensorOptions(at::kLong));
+  const Tensor offsets = at::cat({zero, lengths->to(at::TensorOptions(at::kLong).device(at::kCPU)).cumsum(0)});
+  auto [packed, end] = filter(at::cat(rows).unsqueeze(0), a, b, h0, state, offsets);
+  int64_t first = 0;
+  for (Tensor& row : rows) {
+    const int64_t count = row.size(0);
+    row = at::constant_pad_nd(packed.select(0, 0).narrow(0, first, count), {0, 0, 0, u.size(1) - count});
+    first += count;
+  }
+  return {at::stack(rows), end};
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(rtf, CPU, m) {
+  m.impl("filter", filter_cpu);
+  m.impl("filter_backward", filter_backward_cpu);
+  m.impl("step", step_cpu);
+}
+TORCH_LIBRARY_IMPL(rtf, Meta, m) {
+  m.impl("filter", filter_meta);
+  m.impl("filter_backward", filter_backward_meta);
+  m.impl("step", step_meta);
+}
+TORCH_LIBRARY_IMPL(rtf, Autograd, m) {
+  m.impl("filter", filter_autograd);
+  m.impl("filter_backward", torch::autograd::autogradNotImplementedFallback());
+  m.impl("step", step_autograd);
+}
+TORCH_LIBRARY_IMPL(rtf, CompositeImplicitAutograd, m) { m.impl("prefill", prefill_composite); }
+
+}  // namespace rtf::ops

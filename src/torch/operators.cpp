@@ -1,1 +1,0 @@
-#include "rtf_torch/operators.h"

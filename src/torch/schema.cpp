@@ -1,0 +1,123 @@
+// torch.ops.rtf: the schemas, and the C++ functions that call through the dispatcher.
+#include <torch/library.h>
+
+#include "rtf_torch/operators.h"
+#include "torch/dispatch.h"
+
+TORCH_LIBRARY(rtf, m) {
+  m.def("kernel(Tensor a, Tensor b, Tensor h0, SymInt length) -> Tensor");
+  m.def("kernel_backward(Tensor dk, Tensor a, Tensor b, Tensor h0) -> (Tensor, Tensor, Tensor)");
+  m.def("exact_kernel(Tensor a, Tensor b, Tensor h0, SymInt length) -> Tensor");
+  m.def("exact_kernel_backward(Tensor dk, Tensor a, Tensor b, Tensor h0) -> (Tensor, Tensor, Tensor)");
+  m.def("convolve(Tensor u, Tensor kernel, bool bidirectional=False, *, Tensor? lengths=None, Tensor? offsets=None) -> Tensor");
+  m.def(
+      "convolve_backward(Tensor dy, Tensor u, Tensor kernel, bool bidirectional=False, *, Tensor? lengths=None, "
+      "Tensor? offsets=None) -> (Tensor, Tensor)");
+  m.def(
+      "filter(Tensor u, Tensor a, Tensor b, Tensor h0, Tensor? initial_state=None, *, Tensor? offsets=None) -> "
+      "(Tensor, Tensor)");
+  m.def(
+      "filter_backward(Tensor dy, Tensor dstate, Tensor u, Tensor a, Tensor b, Tensor h0, Tensor? initial_state=None, "
+      "*, Tensor? offsets=None) -> (Tensor, Tensor, Tensor, Tensor, Tensor)");
+  m.def("step(Tensor u, Tensor a, Tensor b, Tensor h0, Tensor state) -> (Tensor, Tensor)");
+  m.def(
+      "prefill(Tensor u, Tensor a, Tensor b, Tensor h0, Tensor? state=None, *, Tensor? lengths=None) -> (Tensor, Tensor)");
+  m.def("correct(Tensor a, Tensor b, Tensor h0, SymInt length) -> (Tensor, Tensor)");
+  m.def(
+      "correct_backward(Tensor db, Tensor dh0, Tensor a, Tensor b, Tensor h0, SymInt length) -> (Tensor, Tensor, "
+      "Tensor)");
+  m.def("wrap(Tensor a, Tensor b, Tensor h0, SymInt length) -> (Tensor, Tensor)");
+  m.def(
+      "wrap_backward(Tensor db, Tensor dh0, Tensor a, Tensor b, Tensor h0, SymInt length) -> (Tensor, Tensor, Tensor)");
+  m.def("montel(Tensor alpha, Tensor sigma) -> Tensor");
+  m.def("montel_paper(Tensor alpha) -> Tensor");
+  m.def("dropout(Tensor x, float p, Tensor generator, int layer, bool tied=False) -> Tensor");
+  m.def("gelu(Tensor x, float p, Tensor generator, int layer, bool tied=False) -> Tensor");
+  m.def("gelu_backward(Tensor dy, Tensor x, float p, Tensor generator, int layer, bool tied=False) -> Tensor");
+  m.def("glu(Tensor z, Tensor? residual, float p, Tensor generator, int layer, bool tied=False) -> Tensor");
+  m.def("glu_backward(Tensor dy, Tensor z, float p, Tensor generator, int layer, bool tied=False) -> Tensor");
+  m.def("batch_norm(Tensor x, Tensor weight, Tensor bias, float eps=1e-05) -> (Tensor, Tensor, Tensor)");
+  m.def(
+      "batch_norm_backward(Tensor dy, Tensor x, Tensor weight, Tensor mean, Tensor variance, float eps=1e-05) -> "
+      "(Tensor, Tensor, Tensor)");
+}
+
+namespace rtf::ops {
+
+Tensor kernel(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length) {
+  RTF_OPERATOR("kernel", Tensor, const Tensor&, const Tensor&, const Tensor&, c10::SymInt);
+  return op.call(a, b, h0, std::move(length));
+}
+
+Tensor exact_kernel(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length) {
+  RTF_OPERATOR("exact_kernel", Tensor, const Tensor&, const Tensor&, const Tensor&, c10::SymInt);
+  return op.call(a, b, h0, std::move(length));
+}
+
+Tensor convolve(const Tensor& u, const Tensor& kernel, bool bidirectional, const OptionalTensor& lengths,
+                const OptionalTensor& offsets) {
+  RTF_OPERATOR("convolve", Tensor, const Tensor&, const Tensor&, bool, const OptionalTensor&, const OptionalTensor&);
+  return op.call(u, kernel, bidirectional, lengths, offsets);
+}
+
+Pair filter(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0, const OptionalTensor& initial_state,
+            const OptionalTensor& offsets) {
+  RTF_OPERATOR("filter", Pair, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const OptionalTensor&,
+               const OptionalTensor&);
+  return op.call(u, a, b, h0, initial_state, offsets);
+}
+
+Pair step(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0, const Tensor& state) {
+  RTF_OPERATOR("step", Pair, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&);
+  return op.call(u, a, b, h0, state);
+}
+
+Pair prefill(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0, const OptionalTensor& state,
+             const OptionalTensor& lengths) {
+  RTF_OPERATOR("prefill", Pair, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const OptionalTensor&,
+               const OptionalTensor&);
+  return op.call(u, a, b, h0, state, lengths);
+}
+
+Pair correct(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length) {
+  RTF_OPERATOR("correct", Pair, const Tensor&, const Tensor&, const Tensor&, c10::SymInt);
+  return op.call(a, b, h0, std::move(length));
+}
+
+Pair wrap(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length) {
+  RTF_OPERATOR("wrap", Pair, const Tensor&, const Tensor&, const Tensor&, c10::SymInt);
+  return op.call(a, b, h0, std::move(length));
+}
+
+Tensor montel(const Tensor& alpha, const Tensor& sigma) {
+  RTF_OPERATOR("montel", Tensor, const Tensor&, const Tensor&);
+  return op.call(alpha, sigma);
+}
+
+Tensor montel_paper(const Tensor& alpha) {
+  RTF_OPERATOR("montel_paper", Tensor, const Tensor&);
+  return op.call(alpha);
+}
+
+Tensor dropout(const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied) {
+  RTF_OPERATOR("dropout", Tensor, const Tensor&, double, const Tensor&, int64_t, bool);
+  return op.call(x, p, generator, layer, tied);
+}
+
+Tensor gelu(const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied) {
+  RTF_OPERATOR("gelu", Tensor, const Tensor&, double, const Tensor&, int64_t, bool);
+  return op.call(x, p, generator, layer, tied);
+}
+
+Tensor glu(const Tensor& z, const OptionalTensor& residual, double p, const Tensor& generator, int64_t layer,
+           bool tied) {
+  RTF_OPERATOR("glu", Tensor, const Tensor&, const OptionalTensor&, double, const Tensor&, int64_t, bool);
+  return op.call(z, residual, p, generator, layer, tied);
+}
+
+Triple batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  RTF_OPERATOR("batch_norm", Triple, const Tensor&, const Tensor&, const Tensor&, double);
+  return op.call(x, weight, bias, eps);
+}
+
+}  // namespace rtf::ops

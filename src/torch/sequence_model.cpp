@@ -1,0 +1,263 @@
+#include "rtf_torch/sequence_model.h"
+
+#include <ATen/ATen.h>
+#include <torch/nn/modules/container/modulelist.h>
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "rtf/random.h"
+#include "torch/block.h"
+
+namespace rtf::nn {
+namespace {
+
+using at::Tensor;
+
+// No training step reaches it, so that initial weights share no numbers with dropout or data of the same seed.
+constexpr uint32_t kInitialStep = std::numeric_limits<uint32_t>::max();
+
+void check(const SequenceModelOptions& options) {
+  const auto at_least = [](const char* what, int64_t value, int64_t least) {
+    TORCH_CHECK(value >= least, "[rtf::SequenceModel] ", what, " is ", value, "; at least ", least, " is needed");
+  };
+  at_least("vocabulary", options.vocabulary, 0);
+  if (options.vocabulary == 0) at_least("features", options.features, 1);
+  at_least("layers", options.layers, 0);
+  at_least("channels", options.layer.channels, 1);
+  at_least("outputs", options.outputs, 1);
+  if (options.decoder == Decoder::last) {
+    at_least("last", options.last, 1);
+    TORCH_CHECK(options.last <= options.layer.length, "[rtf::SequenceModel] last is ", options.last,
+                ", more than the length ", options.layer.length);
+  }
+  for (const double p : {options.dropout, options.inner_dropout})
+    TORCH_CHECK(p >= 0 && p < 1, "[rtf::SequenceModel] a dropout of ", p, "; it must be in [0, 1)");
+}
+
+bool pools(Decoder decoder) { return decoder == Decoder::pool || decoder == Decoder::pair; }
+
+void check_lengths(const Tensor& lengths, int64_t batch, int64_t length) {
+  TORCH_CHECK(lengths.dim() == 1 && lengths.size(0) == batch && lengths.scalar_type() == at::kLong,
+              "[rtf::SequenceModel] lengths is a ", lengths.scalar_type(), " tensor of shape ", lengths.sizes(),
+              "; one of type Long for each of ", batch, " sequences is needed");
+  if (!lengths.is_cpu()) return;  // elsewhere it would make the host wait
+  const auto [smallest, largest] = lengths.aminmax();
+  const int64_t low = smallest.item<int64_t>(), high = largest.item<int64_t>();
+  TORCH_CHECK(low >= 1 && high <= length, "[rtf::SequenceModel] a length of ", low < 1 ? low : high,
+              " in a batch padded to ", length, " samples");
+}
+
+// The mean over the first lengths[s] positions of each sequence, or over all.
+Tensor pool(const Tensor& x, const std::optional<Tensor>& lengths) {
+  if (!lengths) return x.mean(1);
+  const Tensor count = lengths->to(x.device()).unsqueeze(1);
+  const Tensor valid = at::arange(x.size(1), count.options()).unsqueeze(0) < count;
+  const Tensor weight = valid.to(x.scalar_type()) / count.to(x.scalar_type());
+  return at::bmm(weight.unsqueeze(1), x).squeeze(1);
+}
+
+// Draws weights one parameter after the other; which numbers one gets depends on the seed and its place alone.
+class WeightDraws {
+ public:
+  explicit WeightDraws(uint64_t seed) : seed_(seed) {}
+
+  void uniform(Tensor parameter, double bound) {
+    fill(parameter, [bound](const Random& random, uint64_t i) { return bound * (2 * random.uniform(i) - 1); });
+  }
+  void normal(Tensor parameter) {
+    fill(parameter, [](const Random& random, uint64_t i) { return random.normal(i); });
+  }
+  void linear(torch::nn::Linear& layer) {
+    const double bound = 1 / std::sqrt(static_cast<double>(layer->weight.size(1)));
+    uniform(layer->weight, bound);
+    uniform(layer->bias, bound);
+  }
+
+ private:
+  template <class Value>
+  void fill(Tensor& parameter, Value value) {
+    const Random random(seed_, kInitialStep, next_++);
+    std::vector<double> values(parameter.numel());
+    for (uint64_t i = 0; i < values.size(); ++i) values[i] = value(random, i);
+    const at::NoGradGuard no_grad;
+    parameter.copy_(at::tensor(values, at::kDouble).view(parameter.sizes()));
+  }
+
+  uint64_t seed_;
+  uint32_t next_ = 0;
+};
+
+}  // namespace
+
+SequenceModelImpl::SequenceModelImpl(SequenceModelOptions options_) : options(std::move(options_)) {
+  check(options);
+  const int64_t channels = options.layer.channels;
+  if (options.vocabulary > 0) {
+    embedding_ = register_module("encoder", torch::nn::Embedding(options.vocabulary, channels));
+  } else {
+    projection_ = register_module("encoder", torch::nn::Linear(options.features, channels));
+  }
+  torch::nn::ModuleList blocks;
+  for (int64_t i = 0; i < options.layers; ++i) {
+    blocks_.push_back(std::make_shared<BlockImpl>(options, i));
+    blocks->push_back(blocks_.back());
+  }
+  register_module("blocks", blocks);
+  if (options.residual && options.prenorm && options.norm != Norm::none)
+    norm_ = register_module("norm", std::make_shared<NormalizationImpl>(options.norm, channels));
+  if (options.decoder == Decoder::pair) {
+    decoder_ = {torch::nn::Linear(4 * channels, channels), torch::nn::Linear(channels, options.outputs)};
+    register_module("decoder", torch::nn::ModuleList(decoder_[0], decoder_[1]));
+  } else {
+    decoder_ = {torch::nn::Linear(channels, options.outputs)};
+    register_module("decoder", decoder_[0]);
+  }
+  initialize();
+  set_generator(options.seed, 0);
+}
+
+void SequenceModelImpl::initialize() {
+  WeightDraws draws(options.seed);
+  if (embedding_) {
+    draws.normal(embedding_->weight);
+  } else {
+    draws.linear(projection_);
+  }
+  for (auto& block : blocks_)
+    if (block->output) draws.linear(block->output);
+  for (auto& layer : decoder_) draws.linear(layer);
+}
+
+Tensor SequenceModelImpl::encode(const Tensor& x) {
+  TORCH_CHECK(x.size(0) >= 1, "[rtf::SequenceModel] x has shape ", x.sizes(), "; at least one sequence is needed");
+  if (projection_) {
+    TORCH_CHECK(x.dim() == 3 && x.size(2) == options.features, "[rtf::SequenceModel] x has shape ", x.sizes(),
+                "; (batch, length, ", options.features, ") is needed");
+    return projection_->forward(x);
+  }
+  TORCH_CHECK(x.dim() == 2 && x.scalar_type() == at::kLong, "[rtf::SequenceModel] x is a ", x.scalar_type(),
+              " tensor of shape ", x.sizes(), "; tokens (batch, length) of type Long are needed");
+  if (x.is_cpu() && x.numel() > 0) {  // elsewhere it would make the host wait
+    const auto [smallest, largest] = x.aminmax();
+    const int64_t low = smallest.item<int64_t>(), high = largest.item<int64_t>();
+    TORCH_CHECK(low >= 0 && high < options.vocabulary, "[rtf::SequenceModel] token ", low < 0 ? low : high,
+                " is outside the vocabulary of ", options.vocabulary);
+  }
+  return embedding_->forward(x);
+}
+
+Tensor SequenceModelImpl::decode(const Tensor& x) {
+  if (options.decoder != Decoder::pair) return decoder_[0]->forward(x);
+  const int64_t pairs = x.size(0) / 2;
+  TORCH_CHECK(x.size(0) == 2 * pairs, "[rtf::SequenceModel] a batch of ", x.size(0),
+              " sequences; pairs need an even number");
+  const Tensor first = x.narrow(0, 0, pairs), second = x.narrow(0, pairs, pairs);
+  const Tensor features = at::cat({first, second, first - second, first * second}, -1);
+  return decoder_[1]->forward(at::gelu(decoder_[0]->forward(features)));
+}
+
+Tensor SequenceModelImpl::forward(const Tensor& x, const std::optional<Tensor>& lengths) {
+  TORCH_CHECK(!lengths || options.decoder != Decoder::last,
+              "[rtf::SequenceModel] the decoder of the last positions takes no lengths: they would be padding");
+  Tensor h = encode(x);
+  if (lengths) check_lengths(*lengths, h.size(0), h.size(1));
+  if (options.decoder == Decoder::last)
+    TORCH_CHECK(h.size(1) >= options.last, "[rtf::SequenceModel] a sequence of ", h.size(1),
+                " samples; the decoder needs the last ", options.last);
+  const Tensor generator = generator_.to(h.device());
+  for (auto& block : blocks_) h = block->forward(h, lengths, generator);
+  if (norm_) h = norm_->forward(h);
+  if (pools(options.decoder)) return decode(pool(h, lengths));
+  return decode(options.decoder == Decoder::last ? h.narrow(1, h.size(1) - options.last, options.last) : h);
+}
+
+void SequenceModelImpl::set_generator(uint64_t seed, uint64_t step) {
+  generator_ = at::tensor({static_cast<int64_t>(seed), static_cast<int64_t>(step)}, at::kLong);
+}
+
+void SequenceModelImpl::set_length(int64_t length) {
+  for (auto& block : blocks_) block->layer->set_length(length);
+  options.layer.length = length;
+}
+
+std::vector<PoleReport> SequenceModelImpl::poles(int64_t most) const {
+  std::vector<PoleReport> reports;
+  for (const auto& block : blocks_) reports.push_back(block->layer->poles(most));
+  return reports;
+}
+
+ModelState SequenceModelImpl::make_training_state(int64_t batch) const {
+  TORCH_CHECK(batch >= 1, "[rtf::SequenceModel] a state for ", batch, " streams; at least 1 is needed");
+  ModelState state;
+  const Tensor& weight = decoder_[0]->weight;
+  const auto zeros = [&](at::IntArrayRef shape) { return at::zeros(shape, weight.options().dtype(at::kDouble)); };
+  for (const auto& block : blocks_) {
+    const RTFOptions& layer = block->layer->options;
+    state.layers.push_back(block->layer->realize());
+    state.states.push_back(zeros({batch, layer.channels, layer.order}));
+  }
+  if (pools(options.decoder)) {
+    state.sum = zeros({batch, options.layer.channels});
+    state.count = zeros({batch});
+  }
+  return state;
+}
+
+ModelState SequenceModelImpl::make_state(int64_t batch) const {
+  const at::NoGradGuard no_grad;
+  return make_training_state(batch);
+}
+
+void SequenceModelImpl::check_state(const ModelState& state, const Tensor& h) const {
+  TORCH_CHECK(state.states.size() == blocks_.size() && state.layers.size() == blocks_.size(),
+              "[rtf::SequenceModel] a state of ", state.states.size(), " layers; the model has ", blocks_.size());
+  for (const Tensor& layer : state.states)
+    TORCH_CHECK(layer.size(0) == h.size(0), "[rtf::SequenceModel] a batch of ", h.size(0), " with a state of ",
+                layer.size(0), " streams");
+}
+
+// The pooled decoders answer for everything so far, the others for each position alone.
+Tensor SequenceModelImpl::decode_stream(const Tensor& h, ModelState& state) {
+  if (!pools(options.decoder)) return decode(h);
+  const int64_t length = h.size(1);
+  const Tensor sums = state.sum.unsqueeze(1) + h.to(at::kDouble).cumsum(1);
+  const Tensor counts = state.count.unsqueeze(1) + at::arange(1, length + 1, state.count.options());
+  if (length > 0) {
+    state.sum = sums.select(1, length - 1);
+    state.count = counts.select(1, length - 1);
+  }
+  return decode((sums / counts.unsqueeze(2)).to(h.scalar_type()));
+}
+
+Tensor SequenceModelImpl::prefill(const Tensor& x, ModelState& state) {
+  // Streaming keeps no tape: it would grow with every sample.
+  const at::AutoGradMode tape(is_training() && at::GradMode::is_enabled());
+  Tensor h = encode(x);
+  check_state(state, h);
+  if (is_training()) {
+    TORCH_CHECK(options.layer.kernel_dropout == 0, "[rtf::SequenceModel] kernel dropout of ",
+                options.layer.kernel_dropout, " cannot be trained from a state, where no kernel is made");
+    for (size_t i = 0; i < blocks_.size(); ++i)
+      TORCH_CHECK(
+          !at::GradMode::is_enabled() || !blocks_[i]->layer->b.requires_grad() || state.layers[i].b.requires_grad(),
+          "[rtf::SequenceModel] prefill in training mode needs a state of make_training_state");
+  }
+  const Tensor generator = generator_.to(h.device());
+  for (size_t i = 0; i < blocks_.size(); ++i) h = blocks_[i]->prefill(h, state.layers[i], state.states[i], generator);
+  if (norm_) h = norm_->forward(h);
+  return decode_stream(h, state);
+}
+
+Tensor SequenceModelImpl::step(const Tensor& x, ModelState& state) {
+  TORCH_CHECK(!is_training(), "[rtf::SequenceModel] step runs in evaluation mode; the model is in training mode");
+  const at::NoGradGuard no_grad;
+  Tensor h = encode(x.unsqueeze(1));
+  check_state(state, h);
+  for (size_t i = 0; i < blocks_.size(); ++i) h = blocks_[i]->step(h, state.layers[i], state.states[i], generator_);
+  if (norm_) h = norm_->forward(h);
+  return decode_stream(h, state).squeeze(1);
+}
+
+}  // namespace rtf::nn

@@ -1,0 +1,216 @@
+#include "train/checkpoint.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+#include <fcntl.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+#include <system_error>
+
+#include "rtf/error.h"
+#include "rtf/safetensors.h"
+
+namespace rtf::train {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr const char* format_version = "1";
+
+[[noreturn]] void fail(const std::string& path, const std::string& why, ErrorCode code = ErrorCode::format) {
+  throw Error(code, "checkpoint", path + ": " + why);
+}
+
+std::string shape_text(at::IntArrayRef shape) {
+  std::string text = "(";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + ")";
+}
+
+// Shortest text that reads back to the same bits.
+template <class T>
+std::string number_text(T value) {
+  char text[64];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+class Metadata {
+ public:
+  Metadata(const std::map<std::string, std::string>& entries, const std::string& path)
+      : entries_(entries), path_(path) {}
+
+  template <class T>
+  void read(const char* key, T& value) const {
+    const auto found = entries_.find(key);
+    if (found == entries_.end()) fail(path_, std::string("its metadata has no '") + key + "': not a checkpoint");
+    const std::string& text = found->second;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size()) {
+      fail(path_, std::string("its metadata '") + key + "' is '" + text.substr(0, 40) + "'");
+    }
+  }
+
+ private:
+  const std::map<std::string, std::string>& entries_;
+  const std::string& path_;
+};
+
+// Every number of a Position that is always there, under its key.
+template <class P, class F>
+void each_number(P& position, F&& visit) {
+  visit("step", position.step);
+  visit("epoch", position.epoch);
+  visit("batch", position.batch);
+  visit("chunk", position.chunk);
+  visit("evaluated", position.evaluated);
+  visit("best_step", position.best_step);
+  visit("loss_sum", position.loss_sum);
+  visit("loss_count", position.loss_count);
+  visit("seconds", position.seconds);
+}
+
+// Over names, shapes, values and metadata, so that a flipped bit anywhere shows.
+uint32_t checksum(const TensorFile& file) {
+  uLong crc = crc32(0, nullptr, 0);
+  const auto add = [&](const void* bytes, std::size_t size) {
+    if (size > 0) crc = crc32_z(crc, static_cast<const Bytef*>(bytes), size);  // a null pointer would start it afresh
+  };
+  for (const auto& [name, array] : file.tensors) {
+    add(name.data(), name.size() + 1);
+    add(array.shape.data(), array.shape.size() * sizeof(std::size_t));
+    add(array.values.data(), array.values.size() * sizeof(double));
+  }
+  for (const auto& [key, text] : file.metadata) {
+    if (key == "crc32") continue;
+    add(key.data(), key.size() + 1);
+    add(text.data(), text.size() + 1);
+  }
+  return static_cast<uint32_t>(crc);
+}
+
+TensorFile to_file(const Checkpoint& checkpoint) {
+  TensorFile file;
+  for (const auto& [name, tensor] : checkpoint.tensors) {
+    Array array;
+    for (const int64_t size : tensor.sizes()) array.shape.push_back(static_cast<std::size_t>(size));
+    array.type = tensor.scalar_type() == at::kFloat ? DataType::f32 : DataType::f64;
+    const at::Tensor values = tensor.detach().to(at::TensorOptions(at::kCPU).dtype(at::kDouble)).contiguous();
+    const double* data = values.const_data_ptr<double>();
+    array.values.assign(data, data + values.numel());
+    file.tensors[name] = std::move(array);
+  }
+  file.metadata = {{"format", format_version}, {"seed", number_text(checkpoint.seed)}};
+  each_number(checkpoint.position, [&](const char* key, auto value) { file.metadata[key] = number_text(value); });
+  if (checkpoint.position.best) file.metadata["best"] = number_text(*checkpoint.position.best);
+  file.metadata["crc32"] = number_text(checksum(file));
+  return file;
+}
+
+void sync_folder(const fs::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  (void)::fsync(descriptor);  // some file systems cannot
+  ::close(descriptor);
+}
+
+// `target` becomes a second name of `file`, which needs no space on the disk. File systems without hard links copy.
+void link_as(const fs::path& file, const fs::path& target) {
+  const fs::path temporary = target.string() + ".tmp";
+  std::error_code error, ignored;
+  fs::remove(temporary, ignored);
+  fs::create_hard_link(file, temporary, error);
+  if (error) fs::copy_file(file, temporary, error);
+  if (!error) fs::rename(temporary, target, error);
+  if (!error) return;
+  fs::remove(temporary, ignored);
+  fail(target.string(), "cannot be written: " + error.message(), ErrorCode::io);
+}
+
+constexpr const char* next_file = "next.safetensors.tmp";
+
+}  // namespace
+
+void write_checkpoint(const std::string& folder, const Checkpoint& checkpoint, bool best) {
+  const fs::path latest = fs::path(folder) / latest_file, next = fs::path(folder) / next_file;
+  write_safetensors(next.string(), to_file(checkpoint));
+  std::error_code error;
+  try {
+    // Before the rename: a run that goes on from the old latest finds the same best again.
+    if (best) link_as(next, fs::path(folder) / best_file);
+    if (fs::exists(latest, error)) link_as(latest, fs::path(folder) / previous_file);
+    fs::rename(next, latest, error);
+    if (error) fail(latest.string(), "cannot be written: " + error.message(), ErrorCode::io);
+  } catch (...) {
+    fs::remove(next, error);
+    throw;
+  }
+  sync_folder(folder);
+}
+
+void remove_temporaries(const std::string& folder) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.path().extension() == ".tmp") fs::remove(entry.path(), ignored);
+  }
+}
+
+Checkpoint read_checkpoint(const std::string& path) {
+  const TensorFile file = read_safetensors(path);
+  const Metadata metadata(file.metadata, path);
+  const auto version = file.metadata.find("format");
+  if (version == file.metadata.end()) fail(path, "its metadata has no 'format': not a checkpoint");
+  if (version->second != format_version) {
+    fail(path, "is of format '" + version->second.substr(0, 40) + "'; this version reads format " + format_version,
+         ErrorCode::unsupported);
+  }
+  Checkpoint checkpoint;
+  uint32_t crc = 0;
+  metadata.read("crc32", crc);
+  metadata.read("seed", checkpoint.seed);
+  each_number(checkpoint.position, [&](const char* key, auto& value) { metadata.read(key, value); });
+  if (file.metadata.contains("best")) metadata.read("best", checkpoint.position.best.emplace());
+  if (crc != checksum(file)) fail(path, "damaged: its checksum does not match its contents");
+
+  for (const auto& [name, array] : file.tensors) {
+    const std::vector<int64_t> shape(array.shape.begin(), array.shape.end());
+    const at::Tensor values = at::empty(shape, at::kDouble);
+    if (!array.values.empty()) {
+      std::memcpy(values.mutable_data_ptr<double>(), array.values.data(), array.values.size() * sizeof(double));
+    }
+    checkpoint.tensors.emplace_back(name, array.type == DataType::f32 ? values.to(at::kFloat) : values);
+  }
+  return checkpoint;
+}
+
+void load_tensors(const Checkpoint& checkpoint, const NamedTensors& into, const std::string& prefix,
+                  const std::string& path) {
+  const at::NoGradGuard no_grad;
+  std::map<std::string, at::Tensor> there;
+  for (const auto& [name, tensor] : checkpoint.tensors) {
+    if (name.starts_with(prefix)) there.emplace(name, tensor);
+  }
+  const auto differ = [&](const std::string& name, const std::string& how) {
+    fail(path, "checkpoint of another model: " + name.substr(prefix == "model." ? prefix.size() : 0) + " " + how,
+         ErrorCode::argument);
+  };
+  // All names and shapes before the first copy: a refused checkpoint changes nothing.
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies;
+  for (const auto& [name, tensor] : into) {
+    if (!name.starts_with(prefix)) continue;
+    const auto found = there.find(name);
+    if (found == there.end()) differ(name, "is not there");
+    if (found->second.sizes() != tensor.sizes()) {
+      differ(name, "is " + shape_text(found->second.sizes()) + " there and " + shape_text(tensor.sizes()) + " here");
+    }
+    copies.emplace_back(tensor, found->second);
+    there.erase(found);
+  }
+  if (!there.empty()) differ(there.begin()->first, "is there and not here");
+  for (const auto& [to, from] : copies) to.copy_(from);
+}
+
+}  // namespace rtf::train

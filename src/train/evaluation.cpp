@@ -1,0 +1,79 @@
+#include "train/evaluation.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "rtf/error.h"
+
+namespace rtf::train {
+namespace {
+
+// The answers at all positions, brought to what forward() returns.
+at::Tensor stream(nn::SequenceModel& model, const at::Tensor& input, Mode mode) {
+  const int64_t length = input.size(1), prompt = mode == Mode::prefill ? length / 2 : 0;
+  nn::ModelState state = model->make_state(input.size(0));
+  std::vector<at::Tensor> answers;
+  if (prompt > 0) answers.push_back(model->prefill(input.narrow(1, 0, prompt), state));
+  for (int64_t t = prompt; t < length; ++t) answers.push_back(model->step(input.select(1, t), state).unsqueeze(1));
+  const at::Tensor all = at::cat(answers, 1);
+  switch (model->options.decoder) {
+    case nn::Decoder::position: return all;
+    case nn::Decoder::last: return all.narrow(1, length - model->options.last, model->options.last);
+    default: return all.select(1, length - 1);
+  }
+}
+
+// Evaluation mode until it goes out of scope.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(nn::SequenceModel& model) : model_(model), training_(model->is_training()) { model->eval(); }
+  ~EvaluationMode() { model_->train(training_); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  nn::SequenceModel& model_;
+  bool training_;
+};
+
+}  // namespace
+
+Evaluation evaluate(nn::SequenceModel model, const Task& task, Split split, int64_t batch, Mode mode,
+                    const std::function<void(int64_t)>& progress) {
+  const int64_t size = task.size(split);
+  if (batch > size) {
+    throw Error(ErrorCode::argument, "evaluate",
+                "train.eval_batch is " + std::to_string(batch) + ", and the " + name(split) + " split has " +
+                    std::to_string(size) + " samples");
+  }
+  if (mode != Mode::convolution && model->options.layer.bidirectional) {
+    throw Error(ErrorCode::unsupported, "evaluate", "a bidirectional model cannot be streamed; use --mode convolution");
+  }
+  const at::NoGradGuard no_grad;
+  const EvaluationMode mode_guard(model);
+  Evaluation result;
+  Tally tally;
+  double largest = 0, difference = 0;
+  std::vector<int64_t> indices(static_cast<std::size_t>(batch));
+  for (int64_t first = 0; first + batch <= size; first += batch) {
+    std::iota(indices.begin(), indices.end(), first);
+    const Batch samples = task.batch(split, 0, indices);
+    at::Tensor output = model->forward(samples.input, samples.lengths);
+    if (mode != Mode::convolution) {
+      const at::Tensor streamed = stream(model, samples.input, mode);
+      largest = std::max(largest, output.abs().max().item<double>());
+      difference = std::max(difference, (streamed - output).abs().max().item<double>());
+      output = streamed;
+    }
+    task.measure(output, samples, tally);
+    result.samples += batch;
+    if (progress) progress(result.samples);
+  }
+  result.score = task.score(tally);
+  if (largest > 0) result.difference = difference / largest;
+  return result;
+}
+
+}  // namespace rtf::train

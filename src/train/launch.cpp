@@ -1,0 +1,170 @@
+#include "train/launch.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+
+#include "core/atomic_file.h"
+#include "rtf/error.h"
+#include "train/checkpoint.h"
+#include "train/evaluation.h"
+#include "train/interrupt.h"
+#include "train/model_setup.h"
+#include "train/recorder.h"
+#include "train/trainer.h"
+
+namespace rtf::train {
+namespace {
+
+[[noreturn]] void fail(const std::string& why, ErrorCode code = ErrorCode::argument) {
+  throw Error(code, "train", why);
+}
+
+// torch's errors carry a stack trace; people get the message.
+template <class F>
+auto plain_errors(F&& call) {
+  try {
+    return call();
+  } catch (const c10::Error& error) {
+    std::string message = error.what_without_backtrace();
+    if (message.starts_with("[rtf::")) message.erase(0, message.find("] ") + 2);
+    fail(message);
+  }
+}
+
+std::string short_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return text;
+}
+
+int go(Trainer& trainer, const RunFolder& folder, bool resumed, const LaunchOptions& options) {
+  const Task& task = trainer.task();
+  const InterruptHandler interrupts;
+  bool finished;
+  {
+    Recorder recorder(folder, task.metrics(), task.selection(), trainer.config().train.epochs, trainer.total_steps(),
+                      resumed ? std::optional(trainer.position().step) : std::nullopt, options.quiet);
+    finished = trainer.run(folder, recorder, [] { return InterruptHandler::signal() != 0; });
+  }
+  const Position& position = trainer.position();
+  if (options.profile) std::cout << trainer.profile().table();
+  if (!finished) {
+    std::cerr << "rtf train: interrupted at step " << position.step << "; go on with: rtf train --resume "
+              << folder.path() << "\n";
+    return 128 + InterruptHandler::signal();
+  }
+  if (!options.quiet) {
+    std::cout << "finished: " << position.step << " steps in " << short_text(position.seconds) << " s";
+    if (position.best) {
+      std::cout << ", best val " << task.selection() << " " << short_text(*position.best) << " at step "
+                << position.best_step;
+    }
+    std::cout << "; everything is in " << folder.path() << "\n";
+  }
+  return 0;
+}
+
+std::string checkpoint_path(const RunFolder& folder, const std::string& name) {
+  if (name == "latest") return folder.latest();
+  if (name == "previous") return folder.previous();
+  if (name == "best") return folder.best();
+  fail("checkpoint '" + name + "'; expected one of latest, previous, best");
+}
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+// Keys that change what is computed would make it another run.
+void require_harmless(const std::vector<std::string>& overrides) {
+  static const std::vector<std::string> harmless = {"train.epochs", "train.steps", "train.threads", "data.path"};
+  for (const std::string& override : overrides) {
+    const std::string key = override.substr(0, override.find('='));
+    if (key.starts_with("checkpoint.") || key.starts_with("log.")) continue;
+    if (std::find(harmless.begin(), harmless.end(), key) != harmless.end()) continue;
+    fail("'" + key + "' cannot change when a run goes on; train.epochs, train.steps, train.threads, data.path, " +
+         "checkpoint.* and log.* can");
+  }
+}
+
+}  // namespace
+
+int start_run(const Config& config, const std::string& path, const LaunchOptions& options) {
+  return plain_errors([&] {
+    Trainer trainer(config);
+    const RunFolder folder = RunFolder::create(path, trainer.config());
+    const RunLock lock(folder);
+    return go(trainer, folder, false, options);
+  });
+}
+
+int resume_run(const std::string& path, const std::string& from, const std::vector<std::string>& overrides,
+               const LaunchOptions& options) {
+  const RunFolder folder = RunFolder::open(path);
+  require_harmless(overrides);
+  const Config config = load_config(folder.config(), overrides);
+  const RunLock lock(folder);
+  remove_temporaries(folder.checkpoints());
+
+  std::string checkpoint = checkpoint_path(folder, from);
+  // A kill may fall before the first checkpoint: then the run begins again.
+  const bool begun = exists(folder.latest()) || exists(folder.previous());
+  if (from == "latest" && !exists(checkpoint)) checkpoint = folder.previous();
+  return plain_errors([&] {
+    Trainer trainer(config);
+    try {
+      if (begun || from != "latest") trainer.restore(checkpoint);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::format || from != "latest" || !exists(folder.previous())) throw;
+      const std::string message = error.what();
+      fail(message.substr(message.find("] ") + 2) + "; go on with: rtf train --resume " + path + " --from previous",
+           error.code());
+    }
+    if (!overrides.empty()) StagedFile(folder.config(), to_yaml(trainer.config()), "train").commit();
+    return go(trainer, folder, true, options);
+  });
+}
+
+RunReport evaluate_run(const std::string& path, const std::string& checkpoint, const std::string& split,
+                       const std::string& mode) {
+  const RunFolder folder = RunFolder::open(path);
+  const Config config = load_config(folder.config());
+  const Mode way = mode == "step" ? Mode::step : mode == "prefill" ? Mode::prefill : Mode::convolution;
+  return plain_errors([&] {
+    RunReport report;
+    report.checkpoint = checkpoint_path(folder, checkpoint);
+    set_up_torch(config.train);
+    const Checkpoint saved = read_checkpoint(report.checkpoint);
+    report.step = saved.position.step;
+    report.epoch = saved.position.epoch;
+    const std::unique_ptr<Task> task = make_task(config, tensor_options(config));
+    nn::SequenceModel model = make_model(config, *task);
+    load_tensors(saved, model_tensors(model), "model.", report.checkpoint);
+    load_averages(saved, model);
+
+    std::vector<Split> chosen;
+    std::string known;
+    for (const Split each : task->splits()) {
+      known += (known.empty() ? "" : ", ") + std::string(name(each));
+      if (split.empty() ? each != Split::train : split == name(each)) chosen.push_back(each);
+    }
+    if (chosen.empty()) fail("task " + config.task.name + " has no split '" + split + "'; it has " + known);
+    const int64_t batch = config.train.eval_batch ? config.train.eval_batch : config.train.batch;
+    for (const Split each : chosen) {
+      const Evaluation evaluation = evaluate(model, *task, each, batch, way);
+      SplitReport row{name(each), evaluation.samples, {{"loss", evaluation.score.loss}}, {}};
+      const std::vector<std::string> metrics = task->metrics();
+      for (std::size_t i = 0; i < metrics.size(); ++i) row.scores.emplace_back(metrics[i], evaluation.score.metrics[i]);
+      if (way != Mode::convolution) row.difference = evaluation.difference;
+      report.splits.push_back(std::move(row));
+    }
+    return report;
+  });
+}
+
+}  // namespace rtf::train

@@ -1,0 +1,130 @@
+#include "train/optimizer.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "rtf/error.h"
+
+namespace rtf::train {
+namespace {
+
+// a, b and h0 of a layer are the only parameters with these names.
+bool is_ssm(const std::string& name) {
+  const std::string last = name.substr(name.rfind('.') + 1);
+  return last == "a" || last == "b" || last == "h0";
+}
+
+}  // namespace
+
+double schedule_factor(const OptimizerConfig& config, int64_t step) {
+  if (step < config.warmup) return static_cast<double>(step) / static_cast<double>(config.warmup);
+  if (config.schedule == "constant") return 1;
+  const double along = static_cast<double>(step - config.warmup) / static_cast<double>(config.total - config.warmup);
+  return std::max(0.0, 0.5 * (1 + std::cos(std::numbers::pi * along)));
+}
+
+Optimizer::Optimizer(const NamedTensors& parameters, const OptimizerConfig& config) : config_(config) {
+  if (config.schedule == "cosine" && config.total <= config.warmup) {
+    throw Error(ErrorCode::argument, "optimizer",
+                "optimizer.total is " + std::to_string(config.total) + " and optimizer.warmup " +
+                    std::to_string(config.warmup) + "; the cosine must end after the warm-up");
+  }
+  const double ssm_lr = config.ssm_lr.value_or(config.lr);
+  Group rest{config.lr, config.weight_decay, {}, {}, {}, {}};
+  Group ssm{ssm_lr, config.ssm_weight_decay.value_or(config.weight_decay), {}, {}, {}, {}};
+  for (const auto& [name, parameter] : parameters) {
+    Group& group = is_ssm(name) ? ssm : rest;
+    if (group.lr == 0) {
+      parameter.set_requires_grad(false);
+      continue;
+    }
+    trained_.emplace_back(name, parameter);
+    parameters_.push_back(parameter);
+    group.parameters.push_back(parameter);
+    group.exp_avg.push_back(at::zeros_like(parameter));
+    group.exp_avg_sq.push_back(at::zeros_like(parameter));
+    group.steps.push_back(at::zeros({}, parameter.options().dtype(at::kFloat)));
+    state_.emplace_back("optimizer.exp_avg." + name, group.exp_avg.back());
+    state_.emplace_back("optimizer.exp_avg_sq." + name, group.exp_avg_sq.back());
+    if (config.ema > 0) {
+      averages_.push_back(parameter.detach().clone());
+      state_.emplace_back("ema." + name, averages_.back());
+    }
+  }
+  if (trained_.empty()) {
+    throw Error(ErrorCode::argument, "optimizer", "optimizer.lr and optimizer.ssm_lr are 0: nothing is trained");
+  }
+  for (Group& group : {std::ref(rest), std::ref(ssm)}) {
+    if (!group.parameters.empty()) groups_.push_back(std::move(group));
+  }
+}
+
+void Optimizer::zero_grad() {
+  for (const at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+}
+
+double Optimizer::gradient_norm() const {
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& parameter : parameters_) {
+    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+  }
+  if (gradients.empty()) return 0;
+  return at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients))).item<double>();
+}
+
+void Optimizer::step(double gradient_norm) {
+  const at::NoGradGuard no_grad;
+  // The 1e-6 is that of torch's clip_grad_norm_.
+  const double scale = config_.clip > 0 ? std::min(1.0, config_.clip / (gradient_norm + 1e-6)) : 1;
+  const double factor = schedule_factor(config_, steps_);
+  for (const Group& group : groups_) {
+    std::vector<at::Tensor> parameters, gradients, exp_avg, exp_avg_sq, steps;
+    for (std::size_t i = 0; i < group.parameters.size(); ++i) {
+      const at::Tensor& parameter = group.parameters[i];
+      at::Tensor gradient = parameter.grad();
+      if (!gradient.defined()) continue;
+      if (scale < 1) gradient.mul_(scale);
+      parameters.push_back(parameter);
+      // The fused loop walks both as flat arrays.
+      gradients.push_back(gradient.strides() == parameter.strides() ? gradient : gradient.contiguous());
+      exp_avg.push_back(group.exp_avg[i]);
+      exp_avg_sq.push_back(group.exp_avg_sq[i]);
+      steps.push_back(group.steps[i]);
+    }
+    if (parameters.empty()) continue;
+    at::_foreach_add_(steps, 1);
+    const auto options = parameters[0].options().dtype(parameters[0].is_cuda() ? at::kFloat : at::kDouble);
+    at::_fused_adamw_(parameters, gradients, exp_avg, exp_avg_sq, {}, steps, at::full({}, group.lr * factor, options),
+                      config_.beta1, config_.beta2, group.weight_decay, config_.eps, /*amsgrad=*/false,
+                      /*maximize=*/false);
+  }
+  ++steps_;
+  if (!averages_.empty()) at::_foreach_lerp_(averages_, parameters_, 1 - config_.ema);
+}
+
+void Optimizer::set_steps(int64_t steps) {
+  steps_ = steps;
+  for (const Group& group : groups_) {
+    for (const at::Tensor& count : group.steps) count.fill_(steps);
+  }
+}
+
+NamedTensors Optimizer::state() const { return state_; }
+
+AveragedWeights::AveragedWeights(Optimizer& optimizer) : optimizer_(optimizer) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < optimizer.averages_.size(); ++i) {
+    kept_.push_back(optimizer.parameters_[i].detach().clone());
+    optimizer.parameters_[i].copy_(optimizer.averages_[i]);
+  }
+}
+
+AveragedWeights::~AveragedWeights() {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < kept_.size(); ++i) optimizer_.parameters_[i].copy_(kept_[i]);
+}
+
+}  // namespace rtf::train

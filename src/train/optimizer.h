@@ -1,0 +1,67 @@
+// AdamW with the parameter groups, schedules and clipping of the experiments, and an average of the weights.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "train/config.h"
+
+namespace rtf::train {
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+// What the schedule makes of every base learning rate at a step, counted from 0. `config.total` must be given for a
+// cosine.
+double schedule_factor(const OptimizerConfig& config, int64_t step);
+
+class Optimizer {
+ public:
+  // A layer's a, b and h0 take optimizer.ssm_lr and optimizer.ssm_weight_decay. Parameters whose learning rate is 0
+  // are not trained: they stop requiring gradients.
+  Optimizer(const NamedTensors& parameters, const OptimizerConfig& config);
+
+  void zero_grad();
+  double gradient_norm() const;  // over all parameters
+  // One step with the gradients that the parameters hold, clipped by their norm, which the caller has.
+  void step(double gradient_norm);
+
+  double lr() const { return config_.lr * schedule_factor(config_, steps_); }  // of the next step
+  int64_t steps() const { return steps_; }
+  void set_steps(int64_t steps);
+
+  // Live tensors: optimizer.exp_avg.<name>, optimizer.exp_avg_sq.<name> and, with averaging, ema.<name>.
+  NamedTensors state() const;
+  const NamedTensors& trained() const { return trained_; }
+
+ private:
+  friend class AveragedWeights;
+  struct Group {
+    double lr, weight_decay;
+    std::vector<at::Tensor> parameters, exp_avg, exp_avg_sq, steps;
+  };
+
+  OptimizerConfig config_;
+  NamedTensors trained_, state_;
+  std::vector<Group> groups_;
+  std::vector<at::Tensor> parameters_, averages_;  // averages_ is empty without averaging
+  int64_t steps_ = 0;
+};
+
+// While it lives, the parameters hold their averages, if there are any: the weights that are evaluated.
+class AveragedWeights {
+ public:
+  explicit AveragedWeights(Optimizer& optimizer);
+  ~AveragedWeights();
+  AveragedWeights(const AveragedWeights&) = delete;
+  AveragedWeights& operator=(const AveragedWeights&) = delete;
+
+ private:
+  Optimizer& optimizer_;
+  std::vector<at::Tensor> kept_;
+};
+
+}  // namespace rtf::train

@@ -1,0 +1,35 @@
+// Where the time of a run goes, part by part.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <string>
+
+namespace rtf::train {
+
+enum class Part { data, forward, backward, optimizer, evaluation, checkpoint, logging };
+
+class Profile {
+ public:
+  // Counts the time until it goes out of scope.
+  class Scope {
+   public:
+    Scope(Profile& profile, Part part) : seconds_(profile.seconds_[static_cast<std::size_t>(part)]) {}
+    ~Scope() { seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    double& seconds_;
+    std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  };
+
+  // Seconds and share of each part, and of the rest of the time since construction.
+  std::string table() const;
+
+ private:
+  std::array<double, 7> seconds_{};
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace rtf::train

@@ -1,0 +1,16 @@
+// The tasks that make_task() knows.
+#pragma once
+
+#include "train/task.h"
+
+namespace rtf::train {
+
+std::unique_ptr<Task> make_copying(const Config& config, const at::TensorOptions& like);
+std::unique_ptr<Task> make_delay(const Config& config, const at::TensorOptions& like);
+std::unique_ptr<Task> make_reconstruct(const Config& config, const at::TensorOptions& like);
+std::unique_ptr<Task> make_smnist(const Config& config, const at::TensorOptions& like);
+
+// The task's own length where the config gives none; a shorter one is an error.
+void set_length(nn::SequenceModelOptions& model, int64_t length);
+
+}  // namespace rtf::train

@@ -1,0 +1,336 @@
+#include "train/trainer.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <sstream>
+
+#include "rtf/error.h"
+#include "rtf/random.h"
+#include "train/evaluation.h"
+#include "train/model_setup.h"
+#include "train/random_streams.h"
+#include "train/recorder.h"
+#include "train/shuffle.h"
+
+namespace rtf::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t reported_denominators = 16;  // of a layer, in a pole report
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+[[noreturn]] void fail(const std::string& why, ErrorCode code = ErrorCode::argument) {
+  throw Error(code, "train", why);
+}
+
+// A signal came during an evaluation.
+struct Interrupted {};
+
+std::string count(const char* key, int64_t value) { return std::string(key) + " is " + std::to_string(value); }
+
+}  // namespace
+
+Trainer::Trainer(const Config& config, std::unique_ptr<Task> task) : config_(config), task_(std::move(task)) {
+  set_up_torch(config_.train);
+  if (!task_) task_ = make_task(config_, tensor_options(config_));
+  plan();
+  model_ = make_model(config_, *task_);
+  NamedTensors parameters;
+  for (const auto& item : model_->named_parameters()) parameters.emplace_back(item.key(), item.value());
+  optimizer_ = std::make_unique<Optimizer>(parameters, config_.optimizer);
+}
+
+Trainer::~Trainer() = default;
+
+// Sizes of the run, checked against each other.
+void Trainer::plan() {
+  const TrainConfig& train = config_.train;
+  const nn::SequenceModelOptions model = model_options(config_, *task_);
+  const int64_t size = task_->size(Split::train);
+  if (train.batch * train.accumulate > size) {
+    fail(count("train.batch", train.batch) + " and " + count("train.accumulate", train.accumulate) +
+         ", and an epoch has " + std::to_string(size) + " samples");
+  }
+  const int64_t eval_batch = train.eval_batch ? train.eval_batch : train.batch;
+  for (const Split split : task_->splits()) {
+    if (split != Split::train && eval_batch > task_->size(split)) {
+      fail(count(train.eval_batch ? "train.eval_batch" : "train.batch", eval_batch) + ", and the " + name(split) +
+           " split has " + std::to_string(task_->size(split)) + " samples");
+    }
+  }
+  // The last incomplete batch, or set of batches, is dropped.
+  batches_ = size / (train.batch * train.accumulate) * train.accumulate;
+  if (train.chunk > 0) {
+    const std::string chunked = count("train.chunk", train.chunk);
+    if (model.layer.bidirectional) fail(chunked + ", which needs a causal model; model.bidirectional is true");
+    if (model.decoder != nn::Decoder::position) {
+      fail(chunked + ", which needs a task with a target at every position; " + config_.task.name + " has none");
+    }
+    if (train.accumulate > 1) fail(chunked + " and " + count("train.accumulate", train.accumulate) + "; one excludes the other");
+    if (model.layer.kernel_dropout > 0) fail(chunked + ", which makes no kernel that model.kernel_dropout could drop from");
+    const int64_t first[] = {0};
+    chunks_ = (task_->batch(Split::train, 0, first).input.size(1) + train.chunk - 1) / train.chunk;
+  }
+  total_steps_ = train.epochs * (batches_ / train.accumulate) * chunks_;
+  if (train.steps > 0) total_steps_ = std::min(total_steps_, train.steps);
+
+  OptimizerConfig& optimizer = config_.optimizer;
+  if (optimizer.schedule == "cosine") {
+    // Written into the run's config, so that a longer run does not bend the schedule.
+    if (optimizer.total == 0) optimizer.total = total_steps_;
+    if (total_steps_ > optimizer.total) {
+      fail("the run has " + std::to_string(total_steps_) + " steps and " + count("optimizer.total", optimizer.total) +
+           ", after which the cosine would rise again");
+    }
+  }
+}
+
+NamedTensors Trainer::tensors() const {
+  NamedTensors all = model_tensors(model_);
+  for (const auto& entry : optimizer_->state()) all.push_back(entry);
+  for (std::size_t i = 0; i < carried_.size(); ++i) all.emplace_back("carried." + std::to_string(i), carried_[i]);
+  return all;
+}
+
+void Trainer::restore(const std::string& path) {
+  const Checkpoint checkpoint = read_checkpoint(path);
+  if (checkpoint.seed != config_.train.seed) {
+    fail(path + ": its seed is " + std::to_string(checkpoint.seed) + ", the config's " +
+         std::to_string(config_.train.seed));
+  }
+  for (const char* prefix : {"model.", "optimizer.", "ema."}) load_tensors(checkpoint, tensors(), prefix, path);
+  carried_.clear();
+  for (const auto& [name, tensor] : checkpoint.tensors) {
+    // The map behind the file sorts 10 before 2.
+    if (!name.starts_with("carried.")) continue;
+    const auto layer = static_cast<std::size_t>(std::stoul(name.substr(8)));
+    if (carried_.size() <= layer) carried_.resize(layer + 1);
+    carried_[layer] = tensor;
+  }
+  position_ = checkpoint.position;
+  optimizer_->set_steps(position_.step);
+  seconds_before_ = position_.seconds;
+  saved_ = true;
+}
+
+bool Trainer::is_over() const {
+  if (position_.epoch >= config_.train.epochs) return true;
+  return position_.batch < batches_ && position_.step >= total_steps_;  // a finished epoch is evaluated first
+}
+
+Batch Trainer::next_batch() {
+  const Profile::Scope scope(profile_, Part::data);
+  if (order_epoch_ != position_.epoch) {
+    order_epoch_ = position_.epoch;
+    order_ = shuffled(task_->size(Split::train),
+                      Random(config_.train.seed, static_cast<uint32_t>(position_.epoch), RandomStream::batch_order));
+  }
+  const int64_t size = config_.train.batch;
+  return task_->batch(Split::train, position_.epoch,
+                      {order_.data() + position_.batch * size, static_cast<std::size_t>(size)});
+}
+
+// The mean loss of train.accumulate batches, its gradient in the parameters.
+double Trainer::accumulate_gradients() {
+  const int64_t batches = config_.train.accumulate;
+  double sum = 0;
+  for (int64_t i = 0; i < batches; ++i) {
+    const Batch batch = next_batch();
+    model_->set_generator(config_.train.seed, static_cast<uint64_t>(position_.step * batches + i));
+    at::Tensor loss;
+    {
+      const Profile::Scope scope(profile_, Part::forward);
+      loss = task_->loss(model_->forward(batch.input, batch.lengths), batch);
+      sum += loss.item<double>();
+    }
+    const Profile::Scope scope(profile_, Part::backward);
+    (batches > 1 ? loss / static_cast<double>(batches) : loss).backward();
+    ++position_.batch;
+  }
+  return sum / static_cast<double>(batches);
+}
+
+// Truncated back-propagation: the loss of the next chunk, from the states that the last one left.
+double Trainer::chunk_gradients() {
+  if (position_.chunk == 0 || !batch_.input.defined()) {
+    batch_ = next_batch();
+    if (position_.chunk == 0 && !batch_.continues) carried_.clear();
+  }
+  const int64_t first = position_.chunk * config_.train.chunk;
+  const int64_t length = std::min(config_.train.chunk, batch_.input.size(1) - first);
+  const Batch chunk{.input = batch_.input.narrow(1, first, length),
+                    .target = batch_.target.narrow(1, first, length),
+                    .lengths = {},
+                    .continues = true};
+  model_->set_generator(config_.train.seed, static_cast<uint64_t>(position_.step));
+  at::Tensor loss;
+  {
+    const Profile::Scope scope(profile_, Part::forward);
+    nn::ModelState state = model_->make_training_state(chunk.input.size(0));
+    if (!carried_.empty()) state.states = carried_;
+    loss = task_->loss(model_->prefill(chunk.input, state), chunk);
+    carried_.clear();
+    for (const at::Tensor& layer : state.states) carried_.push_back(layer.detach());
+  }
+  const Profile::Scope scope(profile_, Part::backward);
+  loss.backward();
+  if (++position_.chunk == chunks_) {
+    position_.chunk = 0;
+    ++position_.batch;
+  }
+  return loss.item<double>();
+}
+
+void Trainer::train_step(Recorder& recorder) {
+  saved_ = improved_ = false;
+  optimizer_->zero_grad();
+  const int64_t epoch = position_.epoch;
+  const double loss = config_.train.chunk > 0 ? chunk_gradients() : accumulate_gradients();
+  const double lr = optimizer_->lr();
+  double gradient_norm;
+  {
+    const Profile::Scope scope(profile_, Part::optimizer);
+    gradient_norm = optimizer_->gradient_norm();
+    require_finite(loss, gradient_norm);
+    optimizer_->step(gradient_norm);
+  }
+  ++position_.step;
+  position_.loss_sum += loss;
+  ++position_.loss_count;
+
+  const Profile::Scope scope(profile_, Part::logging);
+  recorder.step(position_.step, epoch, loss);
+  if (position_.step % config_.log.every == 0) {
+    recorder.train_row(position_.step, epoch, position_.loss_sum / static_cast<double>(position_.loss_count), lr,
+                       gradient_norm);
+    position_.loss_sum = 0;
+    position_.loss_count = 0;
+  }
+}
+
+// A message with what one looks for first: which gradient, and how near a layer's poles are to the circle.
+void Trainer::require_finite(double loss, double gradient_norm) const {
+  if (std::isfinite(loss) && std::isfinite(gradient_norm)) return;
+  double largest = -1;
+  std::string parameter;
+  for (const auto& [name, tensor] : optimizer_->trained()) {
+    if (!tensor.grad().defined()) continue;
+    const double value = tensor.grad().abs().max().item<double>();
+    if (std::isnan(largest) || !(std::isnan(value) || value > largest)) continue;
+    largest = value;
+    parameter = name;
+  }
+  double smallest = std::numeric_limits<double>::infinity();
+  std::size_t layer = 0;
+  const std::vector<nn::PoleReport> reports = model_->poles();
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    const double value = reports[i].min_abs_denominator;
+    if (std::isnan(smallest) || !(std::isnan(value) || value < smallest)) continue;
+    smallest = value;
+    layer = i;
+  }
+  std::ostringstream text;
+  text << "stopped at step " << position_.step + 1 << ": the loss is " << loss << ", the gradient's norm "
+       << gradient_norm << "; largest gradient " << largest << " in " << parameter << "; smallest |A| " << smallest
+       << " in blocks." << layer << ".layer; earlier checkpoints are kept";
+  fail(text.str(), ErrorCode::unstable);
+}
+
+void Trainer::evaluate_splits(Recorder& recorder) {
+  const Profile::Scope scope(profile_, Part::evaluation);
+  const AveragedWeights averaged(*optimizer_);
+  const int64_t batch = config_.train.eval_batch ? config_.train.eval_batch : config_.train.batch;
+  std::optional<double> selected;
+  for (const Split split : task_->splits()) {
+    if (split == Split::train) continue;
+    // A signal does not wait for a long evaluation: it is done again when the run goes on.
+    const Score score = evaluate(model_, *task_, split, batch, Mode::convolution, [&](int64_t) {
+                          if (stop_()) throw Interrupted();
+                        }).score;
+    recorder.evaluation(position_.step, position_.epoch, name(split), score.loss, score.metrics);
+    if (split != Split::val) continue;
+    const std::vector<std::string> metrics = task_->metrics();
+    const auto chosen = std::find(metrics.begin(), metrics.end(), task_->selection());
+    selected = chosen == metrics.end() ? score.loss : score.metrics[static_cast<std::size_t>(chosen - metrics.begin())];
+  }
+  position_.evaluated = position_.step;
+  saved_ = false;
+  const std::optional<double>& best = position_.best;
+  improved_ = selected && (!best || (task_->higher_is_better() ? *selected > *best : *selected < *best));
+  if (!improved_) return;
+  position_.best = selected;
+  position_.best_step = position_.step;
+}
+
+void Trainer::finish_epoch(Recorder& recorder) {
+  const int64_t done = position_.epoch + 1;
+  const bool last = done == config_.train.epochs || position_.step >= total_steps_;
+  if (done % config_.train.eval_every == 0 || last) evaluate_splits(recorder);
+  if (config_.log.poles_every > 0 && (done % config_.log.poles_every == 0 || last)) {
+    const Profile::Scope scope(profile_, Part::logging);
+    const std::vector<nn::PoleReport> reports = model_->poles(reported_denominators);
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+      recorder.poles(position_.step, i, reports[i].radius, reports[i].min_abs_denominator);
+    }
+  }
+  position_.epoch = done;
+  position_.batch = 0;
+  saved_ = false;
+}
+
+void Trainer::save(const RunFolder& folder, Recorder& recorder, RunState state) {
+  const Profile::Scope scope(profile_, Part::checkpoint);
+  position_.seconds = seconds_before_ + seconds_since(begin_);
+  if (!saved_) {
+    write_checkpoint(folder.checkpoints(), {position_, config_.train.seed, tensors()}, improved_);
+    last_save_ = Clock::now();
+    saved_ = true;
+  }
+  recorder.status(state, position_.step, position_.epoch, position_.seconds, position_.best);
+}
+
+bool Trainer::run(const RunFolder& folder, Recorder& recorder, const std::function<bool()>& stop) {
+  begin_ = last_save_ = Clock::now();
+  stop_ = stop;
+  model_->train();
+  recorder.status(RunState::running, position_.step, position_.epoch, seconds_before_, position_.best);
+  try {
+    while (!is_over()) {
+      bool due = false;
+      if (position_.batch < batches_) {
+        train_step(recorder);
+        const CheckpointConfig& every = config_.checkpoint;
+        due = (every.every_steps > 0 && position_.step % every.every_steps == 0) ||
+              (every.every_minutes > 0 && seconds_since(last_save_) >= 60 * every.every_minutes);
+      } else {
+        finish_epoch(recorder);
+        due = improved_;
+      }
+      if (stop()) {
+        save(folder, recorder, RunState::interrupted);
+        return false;
+      }
+      if (due) save(folder, recorder, RunState::running);
+    }
+    if (position_.evaluated != position_.step) evaluate_splits(recorder);  // train.steps ended it inside an epoch
+    save(folder, recorder, RunState::finished);
+    return true;
+  } catch (const Interrupted&) {
+    save(folder, recorder, RunState::interrupted);
+    return false;
+  } catch (...) {
+    try {
+      recorder.status(RunState::failed, position_.step, position_.epoch, seconds_before_ + seconds_since(begin_),
+                      position_.best);
+    } catch (const std::exception&) {  // the first failure is the one to tell
+    }
+    throw;
+  }
+}
+
+}  // namespace rtf::train

@@ -1,0 +1,70 @@
+// Training: from a config, or from where a run's checkpoint stands, to the end.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "train/checkpoint.h"
+#include "train/optimizer.h"
+#include "train/profile.h"
+#include "train/run_folder.h"
+#include "train/task.h"
+
+namespace rtf::train {
+
+class Recorder;
+
+class Trainer {
+ public:
+  // Checks everything that can be wrong before the first step. `task` takes the place of the one that the config names.
+  explicit Trainer(const Config& config, std::unique_ptr<Task> task = nullptr);
+  ~Trainer();
+
+  // As given, with what it left to the trainer filled in.
+  const Config& config() const { return config_; }
+  const Task& task() const { return *task_; }
+  const Position& position() const { return position_; }
+  int64_t total_steps() const { return total_steps_; }
+  nn::SequenceModel model() const { return model_; }
+  const Profile& profile() const { return profile_; }
+
+  void restore(const std::string& checkpoint);
+
+  // Trains until the end, or until `stop` says so after a step; true at the end. Checkpoints go to `folder`.
+  bool run(const RunFolder& folder, Recorder& recorder, const std::function<bool()>& stop);
+
+ private:
+  void plan();
+  bool is_over() const;
+  Batch next_batch();
+  void train_step(Recorder& recorder);
+  double accumulate_gradients();
+  double chunk_gradients();
+  void require_finite(double loss, double gradient_norm) const;
+  void finish_epoch(Recorder& recorder);
+  void evaluate_splits(Recorder& recorder);
+  void save(const RunFolder& folder, Recorder& recorder, RunState state);
+  NamedTensors tensors() const;
+
+  Config config_;
+  std::unique_ptr<Task> task_;
+  nn::SequenceModel model_ = nullptr;
+  std::unique_ptr<Optimizer> optimizer_;
+  int64_t batches_ = 0, chunks_ = 1, total_steps_ = 0;  // batches an epoch, chunks a batch, steps of the run
+
+  Position position_;
+  std::vector<at::Tensor> carried_;  // states of the layers, between chunks and between batches that continue
+  std::vector<int64_t> order_;       // of the samples of epoch order_epoch_
+  int64_t order_epoch_ = -1;
+  Batch batch_;                      // whose chunks are being used
+  bool saved_ = false, improved_ = false;  // `position_` is in a checkpoint; it is the best so far
+  double seconds_before_ = 0;        // of earlier starts
+  std::chrono::steady_clock::time_point begin_, last_save_;
+  std::function<bool()> stop_;
+  Profile profile_;
+};
+
+}  // namespace rtf::train

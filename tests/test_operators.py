@@ -1,0 +1,264 @@
+"""torch.ops.rtf: values against SciPy and direct sums, gradcheck, opcheck, and what is refused."""
+
+import numpy as np
+import oracle
+import pytest
+
+torch = pytest.importorskip("torch")
+
+# batch, length, channels, denominators, order: one sample, odd, prime and even lengths, orders 0, below and past the length.
+SIZES = [(1, 1, 1, 1, 0), (2, 1, 2, 2, 3), (2, 7, 4, 2, 3), (3, 16, 6, 6, 5), (2, 13, 2, 1, 20)]
+GENERATOR = (5, 3)
+
+
+def tensors(sizes, seed=0):
+    """Coefficients of a well-conditioned filter, u, a state and kernels, float64 with gradients."""
+    batch, length, channels, groups, order = sizes
+    rng = np.random.default_rng([seed, *sizes])
+    f = oracle.draw_filter(rng, channels, groups, order)
+    draw = lambda *shape: torch.tensor(rng.standard_normal(shape), requires_grad=True)
+    coefficients = [torch.tensor(x, requires_grad=True) for x in (f.a, f.b, f.h0)]
+    return (f, *coefficients, draw(batch, length, channels), draw(batch, channels, order), draw(channels, length + 2),
+            draw(2, channels, length + 2), torch.tensor(rng.integers(0, length + 1, batch)))  # fmt: skip
+
+
+def layouts(u):
+    """The same values in the layouts that a transpose, a slice and an expansion make."""
+    x = u.detach()
+    wide = torch.zeros(*x.shape[:2], 2 * x.shape[2], dtype=x.dtype)
+    wide[..., ::2] = x
+    return [x, x.transpose(1, 2).contiguous().transpose(1, 2), x.transpose(0, 1).contiguous().transpose(0, 1), wide[..., ::2]]
+
+
+def close(actual, expected, kappa=1.0):
+    oracle.assert_close(actual.detach().numpy(), expected, kappa)
+
+
+def bidirectional(u, forward, backward):
+    """The direct sums: j <= t through the forward kernel, and sum_{j>t} k_b[j-t-1] u_j."""
+    y = oracle.convolve(forward, u)
+    for t in range(u.shape[1]):
+        for j in range(t + 1, u.shape[1]):
+            y[:, t] += backward[:, j - t - 1] * u[:, j]
+    return y
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_values(torch_ops, sizes):
+    f, a, b, h0, u, state, k, k2, lengths = tensors(sizes)
+    length = u.shape[1]
+    kappa = oracle.condition(f, length + f.order + 1)
+    close(torch_ops.kernel(a, b, h0, length), oracle.wrapped_kernel(f, length), kappa)
+    close(torch_ops.exact_kernel(a, b, h0, length), oracle.exact_kernel(f, length), kappa)
+    x = u.detach().numpy()
+    y, end = torch_ops.filter(u, a, b, h0, state)
+    expected, expected_end = oracle.filter_signal(f, x, state.detach().numpy())
+    close(y, expected, kappa)
+    close(end, expected_end, kappa)
+    masked = x * (np.arange(length)[None, :, None] < lengths.numpy()[:, None, None])
+    for view in layouts(u):
+        kernel, both = k.detach().numpy(), k2.detach().numpy()
+        close(torch_ops.convolve(view, k.detach()), oracle.convolve(kernel, x))
+        close(torch_ops.convolve(view, k2.detach(), True), bidirectional(x, *both))
+        close(torch_ops.convolve(view, k2.detach(), True, lengths=lengths), bidirectional(masked, *both))
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_gradients(torch_ops, sizes):
+    _, a, b, h0, u, state, k, k2, lengths = tensors(sizes)
+    length, check = u.shape[1], torch.autograd.gradcheck
+    for op in (torch_ops.kernel, torch_ops.exact_kernel, torch_ops.correct, torch_ops.wrap):
+        assert check(lambda *c: op(*c, length), (a, b, h0))
+    for view in layouts(u):
+        x = view.requires_grad_()
+        assert check(torch_ops.convolve, (x, k))
+        assert check(lambda x, k: torch_ops.convolve(x, k, True), (x, k2))
+        assert check(lambda x, k: torch_ops.convolve(x, k, True, lengths=lengths), (x, k2))
+        assert check(torch_ops.filter, (x, a, b, h0, state))
+        assert check(torch_ops.filter, (x, a, b, h0))
+        assert check(lambda *z: torch_ops.prefill(*z, lengths=lengths), (x, a, b, h0, state))
+    assert check(torch_ops.step, (u[:, 0], a, b, h0, state))
+    sigma = torch.rand(a.shape[0], dtype=torch.float64, requires_grad=True)
+    if a.shape[1] > 0:
+        assert check(torch_ops.montel, (a, sigma))
+        assert check(torch_ops.montel_paper, (a,))
+    for tied in (False, True):
+        assert check(lambda x: torch_ops.dropout(x, 0.3, torch.tensor(GENERATOR), 1, tied), (u,))
+
+
+def test_packed_sequences_are_on_their_own(torch_ops):
+    _, a, b, h0, u, state, k, k2, _ = tensors((1, 17, 3, 3, 4))
+    offsets = torch.tensor([0, 5, 5, 6, 17])
+    states = torch.randn(4, 3, 4, dtype=torch.float64, requires_grad=True)
+    y = torch_ops.convolve(u, k2, True, offsets=offsets)
+    filtered, end = torch_ops.filter(u, a, b, h0, states, offsets=offsets)
+    for s in range(4):
+        first, last = offsets[s], offsets[s + 1]
+        if last > first:
+            torch.testing.assert_close(y[:, first:last], torch_ops.convolve(u[:, first:last], k2, True), rtol=1e-12, atol=1e-12)
+        alone, state = torch_ops.filter(u[:, first:last], a, b, h0, states[s : s + 1])
+        torch.testing.assert_close(filtered[:, first:last], alone, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(end[s : s + 1], state, rtol=1e-12, atol=1e-12)
+    assert torch.autograd.gradcheck(lambda u, k: torch_ops.convolve(u, k, True, offsets=offsets), (u, k2))
+    assert torch.autograd.gradcheck(lambda *z: torch_ops.filter(*z, offsets=offsets), (u, a, b, h0, states))
+
+
+def test_prefill_with_lengths_is_stepping(torch_ops):
+    _, a, b, h0, u, state, _, _, _ = tensors((3, 9, 4, 2, 3))
+    lengths = torch.tensor([9, 0, 4])
+    y, end = torch_ops.prefill(u, a, b, h0, state, lengths=lengths)
+    for s, length in enumerate(lengths):
+        x = state[s : s + 1]
+        for t in range(length):
+            out, x = torch_ops.step(u[s : s + 1, t], a, b, h0, x)
+            torch.testing.assert_close(y[s : s + 1, t], out, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(end[s : s + 1], x, rtol=1e-12, atol=1e-12)
+        assert (y[s, length:] == 0).all()
+
+
+@pytest.mark.parametrize("sizes", SIZES[2:4])
+def test_opcheck(torch_ops, sizes):
+    _, a, b, h0, u, state, k, k2, lengths = tensors(sizes)
+    length, generator = u.shape[1], torch.tensor(GENERATOR)
+    sigma = torch.rand(a.shape[0], dtype=torch.float64, requires_grad=True)
+    turned = layouts(u)[1].requires_grad_()
+    offsets = torch.tensor([0, 2, length])
+    calls = [
+        ("kernel", (a, b, h0, length), {}),
+        ("exact_kernel", (a, b, h0, length), {}),
+        ("convolve", (u, k), {}),
+        ("convolve", (turned, k2, True), {}),
+        ("convolve", (u, k2, True), {"lengths": lengths}),
+        ("convolve", (u[:1], k), {"offsets": offsets}),
+        ("filter", (u, a, b, h0, state), {}),
+        ("filter", (turned, a, b, h0), {}),
+        ("step", (u[:, 0].detach().requires_grad_(), a, b, h0, state), {}),
+        ("prefill", (u, a, b, h0, state), {}),
+        ("correct", (a, b, h0, length), {}),
+        ("wrap", (a, b, h0, length), {}),
+        ("montel", (a, sigma), {}),
+        ("montel_paper", (a,), {}),
+        ("dropout", (u, 0.3, generator, 1), {}),
+        ("dropout", (u, 0.3, generator, 1, True), {}),
+    ]
+    for name, arguments, options in calls:
+        torch.library.opcheck(getattr(torch_ops, name).default, arguments, options)
+
+
+def test_torch_compile(torch_ops):
+    def layer(u, a, b, h0):
+        return torch_ops.convolve(u, torch_ops.kernel(a, b, h0, u.shape[1])).square().sum()
+
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    for length in (7, 12, 13):
+        _, a, b, h0, u, *_ = tensors((2, length, 4, 2, 3))
+        for function in (layer, compiled):
+            gradients = torch.autograd.grad(function(u, a, b, h0), (u, a, b, h0))
+            if function is layer:
+                expected = gradients
+        for got, want in zip(gradients, expected):
+            torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
+
+
+def test_second_derivatives_or_a_clear_error(torch_ops):
+    _, a, b, h0, u, state, k, k2, lengths = tensors((2, 7, 4, 2, 3))
+    twice = torch.autograd.gradgradcheck
+    assert twice(torch_ops.convolve, (u, k))
+    assert twice(lambda u, k: torch_ops.convolve(u, k, True, lengths=lengths), (u, k2))
+    assert twice(torch_ops.step, (u[:, 0], a, b, h0, state))
+    assert twice(lambda x: torch_ops.dropout(x, 0.3, torch.tensor(GENERATOR), 1), (u,))
+    refused = {
+        "kernel": lambda: torch_ops.kernel(a, b, h0, 9),
+        "exact_kernel": lambda: torch_ops.exact_kernel(a, b, h0, 9),
+        "correct": lambda: torch_ops.correct(a, b, h0, 9)[0],
+        "wrap": lambda: torch_ops.wrap(a, b, h0, 9)[0],
+        "filter": lambda: torch_ops.filter(u, a, b, h0)[0],
+    }
+    for name, call in refused.items():
+        (gradient,) = torch.autograd.grad(call().square().sum(), b, create_graph=True)
+        with pytest.raises(RuntimeError, match=f"derivative for rtf::{name}_backward is not implemented"):
+            torch.autograd.grad(gradient.sum(), b)
+
+
+@pytest.mark.parametrize("dtype, bound", [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)])
+def test_less_precise_samples(torch_ops, dtype, bound):
+    """Samples in float32 and bfloat16; bfloat16 is rounded on the way in and out, nowhere between."""
+    _, a, b, h0, u, state, *_ = tensors((2, 50, 4, 2, 3))
+    y_gradient = torch.randn(u.shape, dtype=torch.float64)
+
+    def run(u, a, b, h0, y_gradient):
+        inputs = [x.detach().clone().requires_grad_() for x in (u, a, b, h0)]
+        y = torch_ops.convolve(inputs[0], torch_ops.kernel(*inputs[1:], 50))
+        z, end = torch_ops.filter(*inputs, state.detach())
+        assert y.dtype == z.dtype == inputs[0].dtype and end.dtype == torch.float64
+        return [y, z, end, *torch.autograd.grad((y * y_gradient).sum() + (z * y_gradient).sum(), inputs)]
+
+    rounded = [x.detach().to(dtype) for x in (u, a, b, h0, y_gradient)]
+    for got, want in zip(run(*rounded), run(*(x.double() for x in rounded))):
+        assert (got.double() - want).abs().max() <= bound * want.abs().max()
+
+
+def test_masks_of_dropout(torch_ops):
+    """Right rate and scale, one draw for all positions when tied, the same for the same counters, others for others."""
+    ones, generator = torch.ones(8, 300, 40), torch.tensor(GENERATOR)
+    mask = torch_ops.dropout(ones, 0.25, generator, 2)
+    assert set(mask.unique().tolist()) == {0.0, np.float32(1 / 0.75)}
+    # 96,000 draws: four standard deviations of a rate are 4 sqrt(p (1 - p) / 96,000) = 0.0056.
+    assert abs((mask == 0).float().mean() - 0.25) < 0.0056
+    assert torch.equal(mask, torch_ops.dropout(ones, 0.25, generator, 2))
+    for other in (torch_ops.dropout(ones, 0.25, torch.tensor([5, 4]), 2), torch_ops.dropout(ones, 0.25, torch.tensor([6, 3]), 2),
+                  torch_ops.dropout(ones, 0.25, generator, 3)):  # fmt: skip
+        # Independent masks agree where both keep or both drop.
+        assert abs((mask == other).float().mean() - (0.75**2 + 0.25**2)) < 0.0063
+    tied = torch_ops.dropout(ones, 0.25, generator, 2, True)
+    assert torch.equal(tied, tied[:, :1].expand_as(tied)) and 0 < (tied[:, 0] == 0).sum() < 320
+
+
+def test_threads_change_nothing(torch_ops):
+    _, a, b, h0, u, state, k, k2, _ = tensors((5, 300, 24, 4, 7))
+
+    def run():
+        y = torch_ops.convolve(u, k2, True)
+        z, end = torch_ops.filter(u, a, b, h0, state)
+        kernel = torch_ops.kernel(a, b, h0, 300)
+        loss = y.square().sum() + z.square().sum() + end.sum() + kernel.square().sum()
+        return [y, z, end, kernel, *torch.autograd.grad(loss, (u, a, b, h0, state, k2))]
+
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        alone = run()
+        torch.set_num_threads(2)
+        assert all(torch.equal(x, y) for x, y in zip(alone, run()))
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_refusals(torch_ops):
+    _, a, b, h0, u, state, k, k2, _ = tensors((2, 7, 4, 2, 3))
+    nan = b.detach().clone()
+    nan[1, 2] = float("nan")
+    outside = torch.tensor([[-3.0]], dtype=torch.float64)
+    one = torch.ones(1, 1, dtype=torch.float64)
+    table = [
+        (lambda: torch_ops.convolve(u, k[:3]), r"\[rtf::convolve\] the kernel has shape \[3, 9\]; \(4, samples\)"),
+        (lambda: torch_ops.convolve(u[0], k), r"\[rtf::convolve\] u has shape \[7, 4\]"),
+        (lambda: torch_ops.convolve(u, k, True), r"\[rtf::convolve\] the kernel has shape \[4, 9\]; \(2, 4, samples\)"),
+        (lambda: torch_ops.convolve(u.half(), k), r"\[rtf::convolve\] Half samples"),
+        (lambda: torch_ops.convolve(u, k, lengths=torch.tensor([1])), r"\[rtf::convolve\] lengths has 1 values; 2"),
+        (lambda: torch_ops.convolve(u, k, lengths=torch.tensor([1, -1])), r"lengths holds -1"),
+        (lambda: torch_ops.convolve(u[:1], k, offsets=torch.tensor([0, 3])), r"offsets run from 0 to 3"),
+        (lambda: torch_ops.kernel(a, b[:, :2], h0, 9), r"\[rtf::kernel\] a, b, h0 have shapes \[2, 3\], \[4, 2\], \[4\]"),
+        (lambda: torch_ops.kernel(a, nan, h0, 9), r"\[rtf::wrapped_kernel\] .*not finite"),
+        (lambda: torch_ops.kernel(a, b, h0, 0), r"length is 0"),
+        (lambda: torch_ops.filter(u, a, b, h0, state[:, :2]), r"\[rtf::filter\] the state has shape \[2, 2, 3\]"),
+        (lambda: torch_ops.filter(u, a, b, h0, state.float()), r"\[rtf::filter\] the state is Float; states are float64"),
+        (lambda: torch_ops.step(u, a, b, h0, state), r"\[rtf::step\] u has shape \[2, 7, 4\]"),
+        (lambda: torch_ops.correct(outside, one, one[0], 500), r"\[rtf::correct\] .*outside"),
+        (lambda: torch_ops.dropout(u, 1.0, torch.tensor(GENERATOR), 0), r"\[rtf::dropout\] p is 1"),
+        (lambda: torch_ops.dropout(u, 0.5, torch.tensor([1.0, 2.0]), 0), r"\[rtf::dropout\] the generator"),
+        (lambda: torch_ops.montel(a, a), r"\[rtf::montel\] alpha and sigma have shapes"),
+    ]  # fmt: skip
+    for call, message in table:
+        with pytest.raises(ValueError, match=message):
+            call()
