@@ -68,7 +68,7 @@ void expect_channel(const Case<T>& c, const Result<T>& r, std::size_t channel, d
   Real terms = 0, products = 0;
   for (std::size_t i = 0; i < c.rows; ++i) {
     terms += std::abs(c.dy[i * c.channels + channel]);
-    products += std::abs(c.dy[i * c.channels + channel] * normal(i));
+    products += std::abs(c.dy[i * c.channels + channel]) * (std::abs(normal(i)) + std::abs(mean) * inverse);
   }
   EXPECT_NEAR(r.db[channel], static_cast<double>(sum), bound * static_cast<double>(terms));
   EXPECT_NEAR(r.dw[channel], static_cast<double>(product), bound * static_cast<double>(products));
