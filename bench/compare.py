@@ -19,6 +19,7 @@ import numpy
 import torch
 
 import report
+import training
 from peers import scipy_filter
 from peers.torch_layer import TorchLayer, run_pass
 
@@ -72,6 +73,7 @@ class Bench:
     """Measures one thing at a time: our programs in a process of their own, the peers in this one."""
 
     def __init__(self, build, filters, rounds, seconds):
+        self.build = build
         self.programs = build / "bench"
         self.filters = filters
         self.rounds = rounds
@@ -208,6 +210,28 @@ def step_rows(bench):
     )  # fmt: skip
 
 
+def training_rows(bench):
+    """Both of a step's figures come from one run of each side, kept for the second row."""
+    for dropout in (0.0, 0.1):
+        runs = {}
+
+        def measured(side, quantity, dropout=dropout, runs=runs):
+            done = runs.setdefault(side, [])
+            if len(done) <= runs.get((side, quantity), 0):
+                done.append(training.ours(bench.build, dropout, CORES) if side == "ours" else training.torchs(dropout, CORES))
+            number = runs[(side, quantity)] = runs.get((side, quantity), 0) + 1
+            one = done[number - 1]
+            return Measurement(one["ms"] if quantity == "ms" else one["peak_bytes"] / 2**20)
+
+        title = f"6 layers (16, 1024, 256) n=64, dropout {dropout:g}"
+        for quantity, what in (("ms", "step"), ("MiB", "peak memory")):
+            yield Row(
+                "training / PyTorch", f"{what}, {title}", quantity, 2,
+                lambda q=quantity, m=measured: m("ours", q), lambda q=quantity, m=measured: m("peer", q),
+                min(3, bench.rounds),
+            )  # fmt: skip
+
+
 def measure(rows):
     rounds = max(row.rounds for row in rows)
     for number in range(rounds):
@@ -221,6 +245,7 @@ def measure(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=Path, required=True, metavar="DIR", help="build folder, as build/release")
+    parser.add_argument("--only", metavar="WORD", help="rows whose section or title holds this word")
     parser.add_argument("--quick", action="store_true", help="one short round")
     parser.add_argument("--out", type=Path, default=Path(".bench"), metavar="FOLDER", help="results (default .bench)")
     options = parser.parse_args()
@@ -234,7 +259,10 @@ def main():
     filters.mkdir(parents=True, exist_ok=True)
     bench = Bench(options.build, filters, rounds=1 if options.quick else 5, seconds=0.2 if options.quick else 0.5)
     bench.run(bench.programs / "write_filters", filters)
-    rows = [*layer_rows(bench), *memory_rows(bench), *filter_rows(bench), *step_rows(bench)]
+    rows = [*layer_rows(bench), *memory_rows(bench), *filter_rows(bench), *step_rows(bench), *training_rows(bench)]
+    rows = [row for row in rows if not options.only or options.only in f"{row.section}, {row.title}"]
+    if not rows:
+        parser.error(f"no row holds '{options.only}'")
     measure(rows)
 
     results = [row.result() for row in rows]

@@ -23,6 +23,7 @@ COLOURS = {
     "memory / PyTorch": "#6a9a4b",
     "filter / lfilter": "#b0793a",
     "step / PyTorch": "#7d6aa5",
+    "training / PyTorch": "#a5566a",
 }
 MISSED = "#c0392b"
 HEAD = ("ours / peer", "case", "unit", "ours", "peer", "ratio", "required", "")
