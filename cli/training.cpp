@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
@@ -19,6 +20,9 @@ constexpr const char* program = "rtf-train";
   std::error_code ignored;
   const auto folder = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
   const std::string beside = (folder / program).string();
+  // How long torch's threads spin before they sleep, read when the program loads. The default costs a factor of 10 and
+  // more as soon as anything else runs on the same cores; alone, this is as fast.
+  ::setenv("GOMP_SPINCOUNT", "1000", /*overwrite=*/0);
   ::execv(beside.c_str(), argv);
   if (errno == ENOENT) ::execvp(program, argv);
   if (errno == ENOENT) {
