@@ -20,8 +20,7 @@ std::string number(double value, const char* format = "%.6g") {
 }
 
 void run(const EvalOptions& options) {
-  const train::RunReport report =
-      train::evaluate_run(options.run, options.checkpoint, options.split, options.mode);
+  const train::RunReport report = train::evaluate_run(options.run, options.checkpoint, options.split, options.mode);
   std::printf("%s, step %lld, by %s\n", report.checkpoint.c_str(), static_cast<long long>(report.step),
               options.mode.c_str());
   const bool streamed = report.splits.front().difference.has_value();
@@ -43,7 +42,9 @@ void run(const EvalOptions& options) {
 void add_eval(CLI::App& app) {
   CLI::App& command = add_training_command(app, "eval",
                                            "  rtf eval runs/copying\n"
-                                           "  rtf eval runs/copying --mode step --split val");
+                                           "  rtf eval runs/copying --mode step --split val\n"
+                                           "The modes step and prefill also print how far their outputs are from the "
+                                           "convolution's,\nrelative to the largest output.");
   auto options = std::make_shared<EvalOptions>();
   command.add_option("RUN", options->run, "folder of a run")->required()->type_name("");
   command.add_option("--checkpoint", options->checkpoint, "weights: best (the default), latest or previous")
@@ -54,9 +55,8 @@ void add_eval(CLI::App& app) {
       ->type_name("NAME");
   command
       .add_option("--mode", options->mode,
-                  "convolution: as in training; step: sample by sample; prefill: half of each sequence at once, then "
-                  "sample by sample. The last two also print the largest difference of an output from the\n"
-                  "convolution's, relative to the largest output")
+                  "convolution, as in training; step, sample by sample; prefill, half of a sequence at once and then "
+                  "by step")
       ->check(CLI::IsMember({"convolution", "prefill", "step"}))
       ->type_name("MODE");
   command.callback([options] { run(*options); });

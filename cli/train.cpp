@@ -51,10 +51,11 @@ void run(TrainOptions options) {
 }  // namespace
 
 void add_train(CLI::App& app) {
-  CLI::App& command = add_training_command(app, "train",
-                                           "  rtf train experiments/small/copying.yaml train.epochs=5 --out runs/copying\n"
-                                           "  rtf train --resume runs/copying\n"
-                                           "  rtf train --resume runs/copying train.epochs=10 --from previous");
+  CLI::App& command =
+      add_training_command(app, "train",
+                           "  rtf train experiments/small/copying.yaml train.epochs=5 --out runs/copying\n"
+                           "  rtf train --resume runs/copying\n"
+                           "  rtf train --resume runs/copying train.epochs=10 --from previous");
   auto options = std::make_shared<TrainOptions>();
   command.add_option("CONFIG", options->config, "config file (docs/config.md; --keys lists the keys)")->type_name("");
   command.add_option("KEY=VALUE", options->overrides, "keys that override the file's")->type_name("");

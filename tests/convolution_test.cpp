@@ -84,6 +84,35 @@ TEST(Convolve, LongLengthsAndTheirGradients) {
     }
 }
 
+// A padded batch with lengths is the batch whose padding was set to zero, gradients included.
+TEST(Convolve, LengthsEndTheInput) {
+  RandomFilters random(4);
+  for (const std::size_t length : {1, 9, 600})
+    for (const Direction direction : {Direction::causal, Direction::bidirectional}) {
+      const std::size_t channels = 5, batch = 3, both = direction == Direction::causal ? 1 : 2;
+      const std::vector<std::size_t> lengths{length, 0, length / 2};
+      const auto u = random.normals(batch * length * channels), k = random.normals(both * channels * length);
+      const auto dy = random.normals(u.size());
+      std::vector<double> zeroed = u;
+      const auto padding = [&](std::size_t i) { return i / channels % length >= lengths[i / channels / length]; };
+      for (std::size_t i = 0; i < u.size(); ++i)
+        if (padding(i)) zeroed[i] = 0;
+      const rtf::ConvolutionPlan<double> plan(batch, length, channels, length, direction);
+      auto& executor = rtf::default_executor();
+      const rtf::Workspace workspace(plan.vjp_workspace_bytes(executor));
+      const auto view = [&](auto* data) { return rtf::channels_last(data, batch, length, channels); };
+      std::vector<double> y(u.size()), du(u.size()), dk(k.size()), y2(y), du2(du), dk2(dk);
+      rtf::convolve(plan, view(u.data()), k, view(y.data()), {{}, lengths}, workspace, executor);
+      rtf::convolve_vjp(plan, view(u.data()), k, view(dy.data()), view(du.data()), dk, {{}, lengths}, workspace,
+                        executor);
+      rtf::convolve(plan, view(zeroed.data()), k, view(y2.data()), {}, workspace, executor);
+      rtf::convolve_vjp(plan, view(zeroed.data()), k, view(dy.data()), view(du2.data()), dk2, {}, workspace, executor);
+      EXPECT_EQ(y, y2);
+      EXPECT_EQ(dk, dk2);
+      for (std::size_t i = 0; i < u.size(); ++i) EXPECT_EQ(du[i], padding(i) ? 0 : du2[i]);
+    }
+}
+
 TEST(Convolve, PackedSequencesDoNotSeeEachOther) {
   RandomFilters random(2);
   const std::vector<std::size_t> offsets{0, 7, 7, 8, 40, 57};

@@ -82,8 +82,16 @@ def test_gradients(torch_ops, sizes):
     if a.shape[1] > 0:
         assert check(torch_ops.montel, (a, sigma))
         assert check(torch_ops.montel_paper, (a,))
+    generator = torch.tensor(GENERATOR)
+    gates = torch.randn(*u.shape[:2], 2 * u.shape[2], dtype=torch.float64, requires_grad=True)
     for tied in (False, True):
-        assert check(lambda x: torch_ops.dropout(x, 0.3, torch.tensor(GENERATOR), 1, tied), (u,))
+        assert check(lambda x: torch_ops.dropout(x, 0.3, generator, 1, tied), (u,))
+        assert check(lambda x: torch_ops.gelu(x, 0.3, generator, 1, tied), (u,))
+        assert check(lambda z: torch_ops.glu(z, None, 0.3, generator, 1, tied), (gates,))
+        assert check(lambda z, x: torch_ops.glu(z, x, 0.3, generator, 1, tied), (gates, u))
+    if u.shape[0] * u.shape[1] > 1:  # of one position the variance is zero
+        weight, bias = b.sum(1).detach().requires_grad_(), h0
+        assert check(lambda *z: torch_ops.batch_norm(*z)[0], (u, weight, bias))
 
 
 def test_packed_sequences_are_on_their_own(torch_ops):
@@ -140,6 +148,9 @@ def test_opcheck(torch_ops, sizes):
         ("montel_paper", (a,), {}),
         ("dropout", (u, 0.3, generator, 1), {}),
         ("dropout", (u, 0.3, generator, 1, True), {}),
+        ("gelu", (turned, 0.3, generator, 1), {}),
+        ("glu", (k2[0, :, : 2 * (length // 2)].detach().requires_grad_(), None, 0.3, generator, 1), {}),
+        ("batch_norm", (u, h0, h0), {}),
     ]
     for name, arguments, options in calls:
         torch.library.opcheck(getattr(torch_ops, name).default, arguments, options)
@@ -173,6 +184,9 @@ def test_second_derivatives_or_a_clear_error(torch_ops):
         "correct": lambda: torch_ops.correct(a, b, h0, 9)[0],
         "wrap": lambda: torch_ops.wrap(a, b, h0, 9)[0],
         "filter": lambda: torch_ops.filter(u, a, b, h0)[0],
+        "gelu": lambda: torch_ops.gelu(b, 0.0, torch.tensor(GENERATOR), 1),
+        "glu": lambda: torch_ops.glu(torch.cat([b, b], -1), None, 0.0, torch.tensor(GENERATOR), 1),
+        "batch_norm": lambda: torch_ops.batch_norm(b, b[0], b[0])[0],
     }
     for name, call in refused.items():
         (gradient,) = torch.autograd.grad(call().square().sum(), b, create_graph=True)
@@ -212,6 +226,24 @@ def test_masks_of_dropout(torch_ops):
         assert abs((mask == other).float().mean() - (0.75**2 + 0.25**2)) < 0.0063
     tied = torch_ops.dropout(ones, 0.25, generator, 2, True)
     assert torch.equal(tied, tied[:, :1].expand_as(tied)) and 0 < (tied[:, 0] == 0).sum() < 320
+
+
+def test_activations_are_torchs(torch_ops):
+    """Without dropout, GELU, GLU and batch norm are PyTorch's own."""
+    x, z = torch.randn(3, 50, 24, dtype=torch.float64), torch.randn(3, 50, 48, dtype=torch.float64)
+    weight, bias, generator = *torch.randn(2, 24, dtype=torch.float64), torch.tensor(GENERATOR)
+    functional = torch.nn.functional
+    for dtype, bound in ((torch.float64, 1e-14), (torch.float32, 1e-6)):
+        cast = lambda *tensors: [t.to(dtype) for t in tensors]
+        pairs = [
+            (torch_ops.gelu(*cast(x), 0.0, generator, 0), functional.gelu(x)),
+            (torch_ops.glu(*cast(z, x), 0.0, generator, 0), x + functional.glu(z, -1)),
+            (torch_ops.batch_norm(*cast(x, weight, bias))[0],
+             functional.batch_norm(x.transpose(1, 2), None, None, weight, bias, True).transpose(1, 2)),
+        ]  # fmt: skip
+        for got, expected in pairs:
+            assert got.dtype == dtype
+            torch.testing.assert_close(got.double(), expected, rtol=bound, atol=4 * bound)
 
 
 def test_threads_change_nothing(torch_ops):

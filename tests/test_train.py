@@ -120,7 +120,7 @@ def test_tensorboard_reads_the_events(rtf, tiny, tmp_path):
 
 
 def test_same_seed_same_bits_other_seed_other_weights(rtf, tiny, tmp_path):
-    rtf("train", tiny, "--out", "one", "-q")
+    assert rtf("train", tiny, "--out", "one", "-q") == ""
     rtf("train", tiny, "--out", "two", "-q")
     rtf("train", tiny, "train.seed=6", "--out", "three", "-q")
     same_run(tmp_path / "one", tmp_path / "two")

@@ -1,6 +1,8 @@
 // Everything, for programs that would rather include one header.
 #pragma once
 
+#include "rtf/activation.h"
+#include "rtf/batch_norm.h"
 #include "rtf/constraint.h"
 #include "rtf/convolution.h"
 #include "rtf/correction.h"

@@ -39,10 +39,10 @@ HWY_INLINE Wide add_product(Wide x, Wide y, Wide sum) {
   return {hn::MulAdd(x.low, y.low, sum.low), hn::MulAdd(x.high, y.high, sum.high)};
 }
 HWY_INLINE Wide add(Wide x, Wide y) { return {hn::Add(x.low, y.low), hn::Add(x.high, y.high)}; }
+HWY_INLINE Wide subtract(Wide x, Wide y) { return {hn::Sub(x.low, y.low), hn::Sub(x.high, y.high)}; }
 
 #endif
 
-// Differences are taken in T, where nearby numbers lose nothing; sums in double.
 template <class T>
 void moments(const T* x, const T* center, std::size_t stride, std::size_t rows, std::size_t channels, double* first,
              double* second) {
@@ -51,10 +51,10 @@ void moments(const T* x, const T* center, std::size_t stride, std::size_t rows, 
   const Tag<T> d;
   const std::size_t lanes = hn::Lanes(d);
   for (; c + lanes <= channels; c += lanes) {
-    const auto middle = hn::LoadU(d, center + c);
+    const Wide middle = widen(hn::LoadU(d, center + c));
     Wide sum = widen(hn::Zero(d)), square = sum;
     for (std::size_t row = 0; row < rows; ++row) {
-      const Wide at = widen(hn::Sub(hn::LoadU(d, x + row * stride + c), middle));
+      const Wide at = subtract(widen(hn::LoadU(d, x + row * stride + c)), middle);
       sum = add(sum, at);
       square = add_product(at, at, square);
     }
@@ -65,7 +65,7 @@ void moments(const T* x, const T* center, std::size_t stride, std::size_t rows, 
   for (; c < channels; ++c) {
     double sum = 0, square = 0;
     for (std::size_t row = 0; row < rows; ++row) {
-      const double at = x[row * stride + c] - center[c];
+      const double at = static_cast<double>(x[row * stride + c]) - static_cast<double>(center[c]);
       sum += at;
       square += at * at;
     }
@@ -82,10 +82,10 @@ void gradient_moments(const T* x, const T* center, const T* y_gradient, std::siz
   const Tag<T> d;
   const std::size_t lanes = hn::Lanes(d);
   for (; c + lanes <= channels; c += lanes) {
-    const auto middle = hn::LoadU(d, center + c);
+    const Wide middle = widen(hn::LoadU(d, center + c));
     Wide sum = widen(hn::Zero(d)), product = sum;
     for (std::size_t row = 0; row < rows; ++row) {
-      const Wide at = widen(hn::Sub(hn::LoadU(d, x + row * stride + c), middle));
+      const Wide at = subtract(widen(hn::LoadU(d, x + row * stride + c)), middle);
       const Wide gradient = widen(hn::LoadU(d, y_gradient + row * stride + c));
       sum = add(sum, gradient);
       product = add_product(at, gradient, product);
@@ -99,7 +99,7 @@ void gradient_moments(const T* x, const T* center, const T* y_gradient, std::siz
     for (std::size_t row = 0; row < rows; ++row) {
       const double gradient = y_gradient[row * stride + c];
       sum += gradient;
-      product += gradient * (x[row * stride + c] - center[c]);
+      product += gradient * (static_cast<double>(x[row * stride + c]) - static_cast<double>(center[c]));
     }
     first[c] = sum;
     second[c] = product;

@@ -32,9 +32,18 @@ NormalizationImpl::NormalizationImpl(Norm kind, int64_t channels) {
 
 Tensor NormalizationImpl::forward(const Tensor& x) {
   if (!running_mean_.defined()) return at::layer_norm(x, weight_.sizes(), weight_, bias_, kEpsilon);
+  if (is_training()) {
+    auto [y, mean, variance] = ops::batch_norm(x, weight_, bias_, kEpsilon);
+    const at::NoGradGuard no_grad;
+    const double positions = static_cast<double>(x.numel() / x.size(-1));
+    running_mean_.lerp_(mean.to(running_mean_.scalar_type()), kMomentum);
+    // The average is of unbiased variances, as torch's own.
+    running_var_.lerp_((variance * (positions / (positions - 1))).to(running_var_.scalar_type()), kMomentum);
+    return y;
+  }
   // (batch, length, channels) in memory is an image (batch, channels, length, 1) with its channels last: no copy.
   const Tensor image = x.unsqueeze(2).permute({0, 3, 1, 2});
-  return at::batch_norm(image, weight_, bias_, running_mean_, running_var_, is_training(), kMomentum, kEpsilon,
+  return at::batch_norm(image, weight_, bias_, running_mean_, running_var_, /*training=*/false, kMomentum, kEpsilon,
                         /*cudnn_enabled=*/false)
       .permute({0, 2, 3, 1})
       .squeeze(2);
@@ -57,24 +66,27 @@ BlockImpl::BlockImpl(const SequenceModelOptions& model, int64_t index)
 }
 
 Tensor BlockImpl::activate(const Tensor& y, const Tensor& generator) const {
-  const Tensor activated = activation_ == Activation::gelu ? at::gelu(y) : y;
-  if (!is_training() || inner_dropout_ == 0) return activated;
-  return ops::dropout(activated, inner_dropout_, generator, dropout_layer(index_, DropoutSite::inner),
-                      tie_inner_dropout_);
+  const double p = is_training() ? inner_dropout_ : 0;
+  const int64_t site = dropout_layer(index_, DropoutSite::inner);
+  if (activation_ == Activation::gelu) return ops::gelu(y, p, generator, site, tie_inner_dropout_);
+  return p > 0 ? ops::dropout(y, p, generator, site, tie_inner_dropout_) : y;
 }
 
-Tensor BlockImpl::gate(const Tensor& y) { return output ? at::glu(output->forward(y), -1) : y; }
-
-Tensor BlockImpl::add(const Tensor& x, const Tensor& y, const Tensor& generator) const {
+Tensor BlockImpl::gate_and_add(const Tensor& x, const Tensor& y, const Tensor& generator) {
+  const double p = is_training() && residual_ ? dropout_ : 0;
+  const int64_t site = dropout_layer(index_, DropoutSite::outer);
+  if (output) {
+    const std::optional<Tensor> residual = residual_ ? std::optional(x) : std::nullopt;
+    return ops::glu(output->forward(y), residual, p, generator, site, tie_dropout_);
+  }
   if (!residual_) return y;
-  if (!is_training() || dropout_ == 0) return x + y;
-  return x + ops::dropout(y, dropout_, generator, dropout_layer(index_, DropoutSite::outer), tie_dropout_);
+  return x + (p > 0 ? ops::dropout(y, p, generator, site, tie_dropout_) : y);
 }
 
 Tensor BlockImpl::around(const std::function<Tensor(const Tensor&)>& run_layer, const Tensor& x,
                          const Tensor& generator) {
   const Tensor y = run_layer(norm_ && prenorm_ ? norm_->forward(x) : x);
-  const Tensor sum = add(x, gate(activate(y, generator)), generator);
+  const Tensor sum = gate_and_add(x, activate(y, generator), generator);
   return norm_ && !prenorm_ ? norm_->forward(sum) : sum;
 }
 

@@ -36,8 +36,7 @@ class BlockImpl : public torch::nn::Module {
   at::Tensor around(const std::function<at::Tensor(const at::Tensor&)>& run_layer, const at::Tensor& x,
                     const at::Tensor& generator);
   at::Tensor activate(const at::Tensor& y, const at::Tensor& generator) const;
-  at::Tensor gate(const at::Tensor& y);
-  at::Tensor add(const at::Tensor& x, const at::Tensor& y, const at::Tensor& generator) const;
+  at::Tensor gate_and_add(const at::Tensor& x, const at::Tensor& y, const at::Tensor& generator);
 
   const int64_t index_;
   const Activation activation_;

@@ -12,16 +12,16 @@ namespace rtf::train {
 
 // Where a run stands between two steps.
 struct Position {
-  int64_t step = 0;            // optimiser steps done
+  int64_t step = 0;  // optimiser steps done
   int64_t epoch = 0;
   int64_t batch = 0;           // batches of the epoch that are used up
   int64_t chunk = 0;           // chunks of the next batch that are used up
   int64_t evaluated = -1;      // step of the last evaluation
   std::optional<double> best;  // value of the task's selection, and its step
   int64_t best_step = 0;
-  double loss_sum = 0;         // of the training steps since the last row of metrics.csv, and how many
+  double loss_sum = 0;  // of the training steps since the last row of metrics.csv, and how many
   int64_t loss_count = 0;
-  double seconds = 0;          // spent so far
+  double seconds = 0;  // spent so far
 };
 
 struct Checkpoint {

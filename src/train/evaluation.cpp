@@ -19,9 +19,12 @@ at::Tensor stream(nn::SequenceModel& model, const at::Tensor& input, Mode mode) 
   for (int64_t t = prompt; t < length; ++t) answers.push_back(model->step(input.select(1, t), state).unsqueeze(1));
   const at::Tensor all = at::cat(answers, 1);
   switch (model->options.decoder) {
-    case nn::Decoder::position: return all;
-    case nn::Decoder::last: return all.narrow(1, length - model->options.last, model->options.last);
-    default: return all.select(1, length - 1);
+    case nn::Decoder::position:
+      return all;
+    case nn::Decoder::last:
+      return all.narrow(1, length - model->options.last, model->options.last);
+    default:
+      return all.select(1, length - 1);
   }
 }
 

@@ -52,9 +52,8 @@ nn::SequenceModelOptions model_options(const Config& config, const Task& task) {
                              {"xavier", Init::xavier},
                              {"montel", Init::montel},
                              {"uniform_montel", Init::uniform_montel}});
-  layer.initial_gain =
-      choose<InitialGain>("model.initial_gain", from.initial_gain,
-                          {{"paper", InitialGain::paper}, {"release", InitialGain::release}});
+  layer.initial_gain = choose<InitialGain>("model.initial_gain", from.initial_gain,
+                                           {{"paper", InitialGain::paper}, {"release", InitialGain::release}});
   layer.constraint = choose<nn::Constraint>("model.constraint", from.constraint,
                                             {{"none", nn::Constraint::none},
                                              {"montel", nn::Constraint::montel},

@@ -12,9 +12,12 @@ namespace rtf::train {
 
 const char* name(Split split) {
   switch (split) {
-    case Split::train: return "train";
-    case Split::val: return "val";
-    default: return "test";
+    case Split::train:
+      return "train";
+    case Split::val:
+      return "val";
+    default:
+      return "test";
   }
 }
 

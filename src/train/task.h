@@ -19,7 +19,7 @@ enum class Split { train, val, test };
 const char* name(Split split);
 
 struct Batch {
-  at::Tensor input;                   // as SequenceModel::forward takes it
+  at::Tensor input;  // as SequenceModel::forward takes it
   at::Tensor target;
   std::optional<at::Tensor> lengths;  // of padded sequences
   bool continues = false;             // a stream: each row goes on where the last batch's ended
@@ -28,7 +28,7 @@ struct Batch {
 // Sums over samples, so that batches of any size add up.
 struct Tally {
   double count = 0, loss = 0;
-  std::vector<double> metrics;        // in the order of Task::metrics()
+  std::vector<double> metrics;  // in the order of Task::metrics()
 };
 
 struct Score {
@@ -44,6 +44,8 @@ class Task {
   virtual void shape(nn::SequenceModelOptions& model) const = 0;
   virtual std::vector<Split> splits() const = 0;
   virtual int64_t size(Split split) const = 0;
+  // Streams: the samples of an epoch come in order, so that batches can continue one another. Otherwise shuffled.
+  virtual bool in_order() const { return false; }
   // Sample i of epoch e depends on the seed, e and i alone; val and test are the same in every epoch.
   virtual Batch batch(Split split, int64_t epoch, std::span<const int64_t> indices) const = 0;
   virtual at::Tensor loss(const at::Tensor& output, const Batch& batch) const = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <sstream>
 
 #include "rtf/error.h"
@@ -31,14 +32,12 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 // A signal came during an evaluation.
 struct Interrupted {};
 
-std::string count(const char* key, int64_t value) { return std::string(key) + " is " + std::to_string(value); }
-
 }  // namespace
 
 Trainer::Trainer(const Config& config, std::unique_ptr<Task> task) : config_(config), task_(std::move(task)) {
   set_up_torch(config_.train);
   if (!task_) task_ = make_task(config_, tensor_options(config_));
-  plan();
+  plan_ = make_plan(config_, *task_);
   model_ = make_model(config_, *task_);
   NamedTensors parameters;
   for (const auto& item : model_->named_parameters()) parameters.emplace_back(item.key(), item.value());
@@ -46,49 +45,6 @@ Trainer::Trainer(const Config& config, std::unique_ptr<Task> task) : config_(con
 }
 
 Trainer::~Trainer() = default;
-
-// Sizes of the run, checked against each other.
-void Trainer::plan() {
-  const TrainConfig& train = config_.train;
-  const nn::SequenceModelOptions model = model_options(config_, *task_);
-  const int64_t size = task_->size(Split::train);
-  if (train.batch * train.accumulate > size) {
-    fail(count("train.batch", train.batch) + " and " + count("train.accumulate", train.accumulate) +
-         ", and an epoch has " + std::to_string(size) + " samples");
-  }
-  const int64_t eval_batch = train.eval_batch ? train.eval_batch : train.batch;
-  for (const Split split : task_->splits()) {
-    if (split != Split::train && eval_batch > task_->size(split)) {
-      fail(count(train.eval_batch ? "train.eval_batch" : "train.batch", eval_batch) + ", and the " + name(split) +
-           " split has " + std::to_string(task_->size(split)) + " samples");
-    }
-  }
-  // The last incomplete batch, or set of batches, is dropped.
-  batches_ = size / (train.batch * train.accumulate) * train.accumulate;
-  if (train.chunk > 0) {
-    const std::string chunked = count("train.chunk", train.chunk);
-    if (model.layer.bidirectional) fail(chunked + ", which needs a causal model; model.bidirectional is true");
-    if (model.decoder != nn::Decoder::position) {
-      fail(chunked + ", which needs a task with a target at every position; " + config_.task.name + " has none");
-    }
-    if (train.accumulate > 1) fail(chunked + " and " + count("train.accumulate", train.accumulate) + "; one excludes the other");
-    if (model.layer.kernel_dropout > 0) fail(chunked + ", which makes no kernel that model.kernel_dropout could drop from");
-    const int64_t first[] = {0};
-    chunks_ = (task_->batch(Split::train, 0, first).input.size(1) + train.chunk - 1) / train.chunk;
-  }
-  total_steps_ = train.epochs * (batches_ / train.accumulate) * chunks_;
-  if (train.steps > 0) total_steps_ = std::min(total_steps_, train.steps);
-
-  OptimizerConfig& optimizer = config_.optimizer;
-  if (optimizer.schedule == "cosine") {
-    // Written into the run's config, so that a longer run does not bend the schedule.
-    if (optimizer.total == 0) optimizer.total = total_steps_;
-    if (total_steps_ > optimizer.total) {
-      fail("the run has " + std::to_string(total_steps_) + " steps and " + count("optimizer.total", optimizer.total) +
-           ", after which the cosine would rise again");
-    }
-  }
-}
 
 NamedTensors Trainer::tensors() const {
   NamedTensors all = model_tensors(model_);
@@ -120,15 +76,16 @@ void Trainer::restore(const std::string& path) {
 
 bool Trainer::is_over() const {
   if (position_.epoch >= config_.train.epochs) return true;
-  return position_.batch < batches_ && position_.step >= total_steps_;  // a finished epoch is evaluated first
+  return position_.batch < plan_.batches && position_.step >= plan_.steps;  // a finished epoch is evaluated first
 }
 
 Batch Trainer::next_batch() {
   const Profile::Scope scope(profile_, Part::data);
   if (order_epoch_ != position_.epoch) {
     order_epoch_ = position_.epoch;
-    order_ = shuffled(task_->size(Split::train),
-                      Random(config_.train.seed, static_cast<uint32_t>(position_.epoch), RandomStream::batch_order));
+    const Random random(config_.train.seed, static_cast<uint32_t>(position_.epoch), RandomStream::batch_order);
+    order_ = shuffled(task_->size(Split::train), random);
+    if (task_->in_order()) std::iota(order_.begin(), order_.end(), 0);
   }
   const int64_t size = config_.train.batch;
   return task_->batch(Split::train, position_.epoch,
@@ -161,8 +118,7 @@ double Trainer::chunk_gradients() {
     batch_ = next_batch();
     if (position_.chunk == 0 && !batch_.continues) carried_.clear();
   }
-  const int64_t first = position_.chunk * config_.train.chunk;
-  const int64_t length = std::min(config_.train.chunk, batch_.input.size(1) - first);
+  const int64_t first = position_.chunk * plan_.chunk, length = std::min(plan_.chunk, batch_.input.size(1) - first);
   const Batch chunk{.input = batch_.input.narrow(1, first, length),
                     .target = batch_.target.narrow(1, first, length),
                     .lengths = {},
@@ -179,7 +135,7 @@ double Trainer::chunk_gradients() {
   }
   const Profile::Scope scope(profile_, Part::backward);
   loss.backward();
-  if (++position_.chunk == chunks_) {
+  if (++position_.chunk == plan_.chunks) {
     position_.chunk = 0;
     ++position_.batch;
   }
@@ -190,7 +146,7 @@ void Trainer::train_step(Recorder& recorder) {
   saved_ = improved_ = false;
   optimizer_->zero_grad();
   const int64_t epoch = position_.epoch;
-  const double loss = config_.train.chunk > 0 ? chunk_gradients() : accumulate_gradients();
+  const double loss = plan_.chunk > 0 ? chunk_gradients() : accumulate_gradients();
   const double lr = optimizer_->lr();
   double gradient_norm;
   {
@@ -261,7 +217,8 @@ void Trainer::evaluate_splits(Recorder& recorder) {
   position_.evaluated = position_.step;
   saved_ = false;
   const std::optional<double>& best = position_.best;
-  improved_ = selected && (!best || (task_->higher_is_better() ? *selected > *best : *selected < *best));
+  improved_ = selected && std::isfinite(*selected) &&
+              (!best || (task_->higher_is_better() ? *selected > *best : *selected < *best));
   if (!improved_) return;
   position_.best = selected;
   position_.best_step = position_.step;
@@ -269,7 +226,7 @@ void Trainer::evaluate_splits(Recorder& recorder) {
 
 void Trainer::finish_epoch(Recorder& recorder) {
   const int64_t done = position_.epoch + 1;
-  const bool last = done == config_.train.epochs || position_.step >= total_steps_;
+  const bool last = done == config_.train.epochs || position_.step >= plan_.steps;
   if (done % config_.train.eval_every == 0 || last) evaluate_splits(recorder);
   if (config_.log.poles_every > 0 && (done % config_.log.poles_every == 0 || last)) {
     const Profile::Scope scope(profile_, Part::logging);
@@ -302,7 +259,7 @@ bool Trainer::run(const RunFolder& folder, Recorder& recorder, const std::functi
   try {
     while (!is_over()) {
       bool due = false;
-      if (position_.batch < batches_) {
+      if (position_.batch < plan_.batches) {
         train_step(recorder);
         const CheckpointConfig& every = config_.checkpoint;
         due = (every.every_steps > 0 && position_.step % every.every_steps == 0) ||

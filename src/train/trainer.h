@@ -9,6 +9,7 @@
 
 #include "train/checkpoint.h"
 #include "train/optimizer.h"
+#include "train/plan.h"
 #include "train/profile.h"
 #include "train/run_folder.h"
 #include "train/task.h"
@@ -27,7 +28,7 @@ class Trainer {
   const Config& config() const { return config_; }
   const Task& task() const { return *task_; }
   const Position& position() const { return position_; }
-  int64_t total_steps() const { return total_steps_; }
+  int64_t total_steps() const { return plan_.steps; }
   nn::SequenceModel model() const { return model_; }
   const Profile& profile() const { return profile_; }
 
@@ -37,7 +38,6 @@ class Trainer {
   bool run(const RunFolder& folder, Recorder& recorder, const std::function<bool()>& stop);
 
  private:
-  void plan();
   bool is_over() const;
   Batch next_batch();
   void train_step(Recorder& recorder);
@@ -53,15 +53,15 @@ class Trainer {
   std::unique_ptr<Task> task_;
   nn::SequenceModel model_ = nullptr;
   std::unique_ptr<Optimizer> optimizer_;
-  int64_t batches_ = 0, chunks_ = 1, total_steps_ = 0;  // batches an epoch, chunks a batch, steps of the run
+  Plan plan_;
 
   Position position_;
   std::vector<at::Tensor> carried_;  // states of the layers, between chunks and between batches that continue
   std::vector<int64_t> order_;       // of the samples of epoch order_epoch_
   int64_t order_epoch_ = -1;
-  Batch batch_;                      // whose chunks are being used
+  Batch batch_;                            // whose chunks are being used
   bool saved_ = false, improved_ = false;  // `position_` is in a checkpoint; it is the best so far
-  double seconds_before_ = 0;        // of earlier starts
+  double seconds_before_ = 0;              // of earlier starts
   std::chrono::steady_clock::time_point begin_, last_save_;
   std::function<bool()> stop_;
   Profile profile_;

@@ -72,8 +72,8 @@ IdxArray read_idx(const std::string& folder, const std::string& name, std::size_
   Reader reader(path);
   std::vector<std::uint8_t> header(4 * (1 + dimensions));
   if (reader.read(header.data(), header.size()) < header.size()) {
-    fail(path, fmt::format("truncated: the header of an idx file of {} dimensions has {} bytes", dimensions,
-                           header.size()));
+    fail(path,
+         fmt::format("truncated: the header of an idx file of {} dimensions has {} bytes", dimensions, header.size()));
   }
   const auto number = [&](std::size_t i) {
     return std::uint32_t{header[4 * i]} << 24 | header[4 * i + 1] << 16 | header[4 * i + 2] << 8 | header[4 * i + 3];

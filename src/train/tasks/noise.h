@@ -23,9 +23,9 @@ class Noise {
 
  private:
   std::size_t length_;
-  std::size_t half_;      // K: the transform has 2 K points, coefficients 0..K
-  std::size_t highest_;   // the last coefficient inside the band
-  double deviation_;      // of the real and of the imaginary part of a coefficient
+  std::size_t half_;     // K: the transform has 2 K points, coefficients 0..K
+  std::size_t highest_;  // the last coefficient inside the band
+  double deviation_;     // of the real and of the imaginary part of a coefficient
   std::shared_ptr<const Fft<double>> fft_;
 };
 
