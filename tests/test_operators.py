@@ -142,6 +142,7 @@ def test_opcheck(torch_ops, sizes):
         ("filter", (turned, a, b, h0), {}),
         ("step", (u[:, 0].detach().requires_grad_(), a, b, h0, state), {}),
         ("prefill", (u, a, b, h0, state), {}),
+        ("prefill", (u, a, b, h0, state), {"lengths": lengths}),
         ("correct", (a, b, h0, length), {}),
         ("wrap", (a, b, h0, length), {}),
         ("montel", (a, sigma), {}),
@@ -160,15 +161,17 @@ def test_torch_compile(torch_ops):
     def layer(u, a, b, h0):
         return torch_ops.convolve(u, torch_ops.kernel(a, b, h0, u.shape[1])).square().sum()
 
-    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
-    for length in (7, 12, 13):
-        _, a, b, h0, u, *_ = tensors((2, length, 4, 2, 3))
-        for function in (layer, compiled):
-            gradients = torch.autograd.grad(function(u, a, b, h0), (u, a, b, h0))
-            if function is layer:
-                expected = gradients
-        for got, want in zip(gradients, expected):
-            torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
+    def padded(u, a, b, h0):
+        y, end = torch_ops.prefill(u, a, b, h0, lengths=torch.full((u.shape[0],), 5))
+        return y.square().sum() + end.sum()
+
+    for function in (layer, padded):
+        compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+        for length in (7, 12, 13):
+            _, a, b, h0, u, *_ = tensors((2, length, 4, 2, 3))
+            expected = torch.autograd.grad(function(u, a, b, h0), (u, a, b, h0))
+            for got, want in zip(torch.autograd.grad(compiled(u, a, b, h0), (u, a, b, h0)), expected):
+                torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
 
 
 def test_second_derivatives_or_a_clear_error(torch_ops):
@@ -276,13 +279,29 @@ def test_refusals(torch_ops):
         (lambda: torch_ops.convolve(u, k[:3]), r"\[rtf::convolve\] the kernel has shape \[3, 9\]; \(4, samples\)"),
         (lambda: torch_ops.convolve(u[0], k), r"\[rtf::convolve\] u has shape \[7, 4\]"),
         (lambda: torch_ops.convolve(u, k, True), r"\[rtf::convolve\] the kernel has shape \[4, 9\]; \(2, 4, samples\)"),
-        (lambda: torch_ops.convolve(u.half(), k), r"\[rtf::convolve\] Half samples"),
-        (lambda: torch_ops.convolve(u, k, lengths=torch.tensor([1])), r"\[rtf::convolve\] lengths has 1 values; 2"),
+        (lambda: torch_ops.convolve(u.half(), k), r"\[rtf::convolve\] Half numbers"),
+        (lambda: torch_ops.convolve(u, k.half()), r"\[rtf::convolve\] Half numbers"),
+        (lambda: torch_ops.kernel(a.to(torch.complex128), b, h0, 9), r"\[rtf::kernel\] ComplexDouble numbers"),
+        (lambda: torch_ops.convolve(u, k, lengths=torch.tensor([1])), r"\[rtf::convolve\] lengths has 1 values; the batch has 2"),
         (lambda: torch_ops.convolve(u, k, lengths=torch.tensor([1, -1])), r"lengths holds -1"),
-        (lambda: torch_ops.convolve(u[:1], k, offsets=torch.tensor([0, 3])), r"offsets run from 0 to 3"),
+        (lambda: torch_ops.convolve(u, k, lengths=torch.tensor([1, 8])), r"lengths\[1\] is 8; the sequences have 7"),
+        (lambda: torch_ops.convolve(u, k, lengths=torch.tensor([True, True])), r"type Bool; one dimension of integers"),
+        (lambda: torch_ops.prefill(u, a, b, h0, lengths=torch.tensor([1, 8])), r"\[rtf::filter\] lengths\[1\] is 8"),
+        (lambda: torch_ops.convolve(u[:1], k, offsets=torch.tensor([0, 3])), r"offsets are \[0, 3\]; they must rise"),
+        (lambda: torch_ops.convolve(u[:1], k, offsets=torch.tensor([0, 2**62, 7])), r"they must rise from 0 to the length 7"),
+        (lambda: torch_ops.convolve(u[:1], k, offsets=torch.tensor([], dtype=torch.long)), r"they must rise"),
         (lambda: torch_ops.kernel(a, b[:, :2], h0, 9), r"\[rtf::kernel\] a, b, h0 have shapes \[2, 3\], \[4, 2\], \[4\]"),
         (lambda: torch_ops.kernel(a, nan, h0, 9), r"\[rtf::wrapped_kernel\] .*not finite"),
-        (lambda: torch_ops.kernel(a, b, h0, 0), r"length is 0"),
+        (lambda: torch_ops.kernel(a, b, h0, 0), r"\[rtf::kernel\] length is 0"),
+        (lambda: torch_ops.kernel(a, b, h0, -3), r"\[rtf::kernel\] length is -3"),
+        (lambda: torch_ops.correct(a, b, h0, -1), r"\[rtf::correct\] length is -1"),
+        (lambda: torch_ops.wrap(a, b, h0, -1), r"\[rtf::wrap\] length is -1"),
+        (lambda: torch_ops.kernel_backward(k[0], a, b, h0), r"\[rtf::kernel_backward\] dk has shape \[9\]"),
+        (lambda: torch_ops.filter_backward(u[0], state, u, a, b, h0), r"\[rtf::filter_backward\] dy has shape \[7, 4\]"),
+        (lambda: torch_ops.gelu_backward(u[:, :3], u, 0.0, torch.tensor(GENERATOR), 0), r"\[rtf::gelu_backward\] dy has"),
+        (lambda: torch_ops.dropout(u[:0], 2.0, torch.tensor(GENERATOR), 0), r"\[rtf::dropout\] p is 2"),
+        (lambda: torch_ops.convolve(u.to("meta"), k[:3].to("meta")), r"\[rtf::convolve\] the kernel has shape \[3, 9\]"),
+        (lambda: torch_ops.batch_norm(u.to("meta"), h0[:3].to("meta"), h0[:3].to("meta")), r"\[rtf::batch_norm\] x, weight"),
         (lambda: torch_ops.filter(u, a, b, h0, state[:, :2]), r"\[rtf::filter\] the state has shape \[2, 2, 3\]"),
         (lambda: torch_ops.filter(u, a, b, h0, state.float()), r"\[rtf::filter\] the state is Float; states are float64"),
         (lambda: torch_ops.step(u, a, b, h0, state), r"\[rtf::step\] u has shape \[2, 7, 4\]"),

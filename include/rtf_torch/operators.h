@@ -26,15 +26,17 @@ Tensor exact_kernel(const Tensor& a, const Tensor& b, const Tensor& h0, c10::Sym
 Tensor convolve(const Tensor& u, const Tensor& kernel, bool bidirectional = false, const OptionalTensor& lengths = {},
                 const OptionalTensor& offsets = {});
 
-// y and the final state of a plain numerator's recurrence, from initial_state or zero.
+// y and the final state of a plain numerator's recurrence, from initial_state or zero. With lengths the state of
+// sequence s is the one after its lengths[s] samples, and y past them is 0.
 std::tuple<Tensor, Tensor> filter(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0,
-                                  const OptionalTensor& initial_state = {}, const OptionalTensor& offsets = {});
+                                  const OptionalTensor& initial_state = {}, const OptionalTensor& lengths = {},
+                                  const OptionalTensor& offsets = {});
 
 // One sample: u, y (batch, channels); y and the next state.
 std::tuple<Tensor, Tensor> step(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0,
                                 const Tensor& state);
 
-// filter() whose sequences may end early: the state of sequence s is the one after its lengths[s] samples; y past them is 0.
+// filter() under the name that goes with step(): a prompt at once.
 std::tuple<Tensor, Tensor> prefill(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0,
                                    const OptionalTensor& state = {}, const OptionalTensor& lengths = {});
 

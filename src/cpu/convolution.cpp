@@ -166,11 +166,16 @@ KernelSpectrum<T>::KernelSpectrum(const ConvolutionPlan<T>& plan, std::span<cons
 namespace {
 
 std::size_t valid_length(const Sequences& sequences, std::size_t s, std::size_t length) {
-  return sequences.lengths.empty() ? length : std::min(sequences.lengths[s], length);
+  return sequences.lengths.empty() ? length : sequences.lengths[s];
 }
 
-void check_lengths(const char* operation, const Sequences& sequences, std::size_t batch) {
-  if (!sequences.lengths.empty()) check_count(operation, "lengths", sequences.lengths.size(), batch);
+void check_lengths(const char* operation, const Sequences& sequences, std::size_t batch, std::size_t length) {
+  if (sequences.lengths.empty()) return;
+  check_count(operation, "lengths", sequences.lengths.size(), batch);
+  for (std::size_t s = 0; s < batch; ++s)
+    if (sequences.lengths[s] > length)
+      fail(ErrorCode::argument, operation, "lengths[{}] is {}; the sequences have {} samples", s, sequences.lengths[s],
+           length);
 }
 
 template <class T>
@@ -202,7 +207,7 @@ void convolve(const ConvolutionPlan<T>& plan, Signal<const std::type_identity_t<
               const Sequences& sequences, std::span<std::byte> workspace, Executor& executor) {
   const auto& impl = *plan.impl;
   check_sequences("convolve", u, sequences.offsets, plan.batch, plan.length, plan.channels);
-  check_lengths("convolve", sequences, plan.batch);
+  check_lengths("convolve", sequences, plan.batch, u.length);
   check_signal("convolve", "y", y, u.batch, u.length, u.channels);
   check_count("convolve", "the kernel", kernel.size(), impl.kernels * plan.channels * plan.kernel_length);
   Carver carver(workspace, plan.workspace_bytes(executor) - workspace_alignment, "convolve");
@@ -217,7 +222,7 @@ void convolve(const ConvolutionPlan<T>& plan, Signal<const std::type_identity_t<
               Signal<std::type_identity_t<T>> y, const Sequences& sequences, std::span<std::byte> workspace,
               Executor& executor) {
   check_sequences("convolve", u, sequences.offsets, plan.batch, plan.length, plan.channels);
-  check_lengths("convolve", sequences, plan.batch);
+  check_lengths("convolve", sequences, plan.batch, u.length);
   check_signal("convolve", "y", y, u.batch, u.length, u.channels);
   check_count("convolve", "the kernel's spectrum", kernel.impl->spectra.size() / sizeof(T),
               plan.impl->tiles * plan.impl->elements);
@@ -235,7 +240,7 @@ void convolve_vjp(const ConvolutionPlan<T>& plan, Signal<const std::type_identit
   const auto& impl = *plan.impl;
   const std::size_t elements = impl.elements, tiles = impl.tiles, part = impl.grid.part;
   check_sequences("convolve_vjp", u, sequences.offsets, plan.batch, plan.length, plan.channels);
-  check_lengths("convolve_vjp", sequences, plan.batch);
+  check_lengths("convolve_vjp", sequences, plan.batch, u.length);
   check_signal("convolve_vjp", "y_gradient", y_gradient, u.batch, u.length, u.channels);
   check_signal("convolve_vjp", "u_gradient", u_gradient, u.batch, u.length, u.channels);
   check_count("convolve_vjp", "the kernel", kernel.size(), impl.kernels * plan.channels * plan.kernel_length);

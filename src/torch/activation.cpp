@@ -21,6 +21,7 @@ Dropout mask(const char* operation, const Tensor& x, double p, const Tensor& gen
                     generator.scalar_type(), "; two int64 numbers, seed and step, are needed");
   TORCH_CHECK_VALUE(x.dim() > 0 && (!tied || x.dim() == 3), "[rtf::", operation, "] x has shape ", x.sizes(), "; ",
                     tied ? "tied dropout needs (batch, length, channels)" : "the last dimension are the channels");
+  TORCH_CHECK_VALUE(p >= 0 && p < 1, "[rtf::", operation, "] p is ", p, "; it must be in [0, 1)");
   const auto state = values<const int64_t>(generator);
   Dropout result;
   result.p = p;
@@ -64,6 +65,7 @@ Tensor gelu_cpu(const Tensor& x, double p, const Tensor& generator, int64_t laye
 Tensor gelu_backward_cpu(const Tensor& dy, const Tensor& x, double p, const Tensor& generator, int64_t layer,
                          bool tied) {
   const Dropout drop = mask("gelu_backward", x, p, generator, layer, tied);
+  check_shape("gelu_backward", "dy", dy, x.sizes());
   const auto type = compute_type("gelu_backward", x.scalar_type());
   const Tensor in = x.to(type).contiguous(), gradient = dy.to(type).contiguous();
   return result(x.sizes(), x, type, [&](auto zero, const Tensor& dx) {
@@ -86,8 +88,7 @@ Tensor glu_cpu(const Tensor& z, const OptionalTensor& residual, double p, const 
   const auto sizes = half(z, z.sizes().vec());
   const Dropout drop = mask("glu", z, p, generator, layer, tied);
   const auto type = compute_type("glu", z.scalar_type());
-  TORCH_CHECK_VALUE(!residual || residual->sizes() == at::IntArrayRef(sizes), "[rtf::glu] the residual has shape ",
-                    residual->sizes(), "; ", at::IntArrayRef(sizes), " is needed");
+  if (residual) check_shape("glu", "the residual", *residual, sizes);
   const Tensor in = z.to(type).contiguous();
   const Tensor added = residual ? residual->to(type).contiguous() : at::empty({0}, in.options());
   return result(sizes, z, type, [&](auto zero, const Tensor& y) {
@@ -99,6 +100,7 @@ Tensor glu_cpu(const Tensor& z, const OptionalTensor& residual, double p, const 
 Tensor glu_backward_cpu(const Tensor& dy, const Tensor& z, double p, const Tensor& generator, int64_t layer,
                         bool tied) {
   const Dropout drop = mask("glu_backward", z, p, generator, layer, tied);
+  check_shape("glu_backward", "dy", dy, half(z, z.sizes().vec()));
   const auto type = compute_type("glu_backward", z.scalar_type());
   const Tensor in = z.to(type).contiguous(), gradient = dy.to(type).contiguous();
   return result(z.sizes(), z, type, [&](auto zero, const Tensor& dz) {

@@ -19,12 +19,16 @@ std::size_t workspace_bytes(const Tensor& x, const Tensor& weight) {
                                     static_cast<std::size_t>(weight.numel()));
 }
 
+void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  TORCH_CHECK_VALUE(weight.dim() == 1 && bias.sym_sizes() == weight.sym_sizes() && weight.sym_numel() > 0 &&
+                        x.dim() > 0 && x.sym_size(-1) == weight.sym_size(0) && x.sym_numel() > 0,
+                    "[rtf::batch_norm] x, weight and bias have shapes ", x.sym_sizes(), ", ", weight.sym_sizes(), ", ",
+                    bias.sym_sizes(), "; (..., channels), (channels), (channels) are needed");
+}
+
 Triple batch_norm_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
   const auto type = compute_type("batch_norm", x.scalar_type());
-  TORCH_CHECK_VALUE(weight.dim() == 1 && bias.sizes() == weight.sizes() && weight.numel() > 0 && x.dim() > 0 &&
-                        x.size(-1) == weight.size(0) && x.numel() > 0,
-                    "[rtf::batch_norm] x, weight and bias have shapes ", x.sizes(), ", ", weight.sizes(), ", ",
-                    bias.sizes(), "; (..., channels), (channels), (channels) are needed");
+  check_shapes(x, weight, bias);
   const Tensor in = x.to(type).contiguous(), w = weight.to(type).contiguous(), b = bias.to(type).contiguous();
   const Tensor y = at::empty_like(in), mean = at::empty({weight.size(0)}, w.options().dtype(at::kDouble));
   const Tensor variance = at::empty_like(mean);
@@ -39,12 +43,17 @@ Triple batch_norm_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias,
 Triple batch_norm_backward_cpu(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
                                const Tensor& variance, double eps) {
   const auto type = compute_type("batch_norm_backward", x.scalar_type());
+  check_shapes(x, weight, weight);
+  check_shape("batch_norm_backward", "dy", dy, x.sizes());
+  check_shape("batch_norm_backward", "the mean", mean, weight.sizes());
+  check_shape("batch_norm_backward", "the variance", variance, weight.sizes());
   const Tensor in = x.to(type).contiguous(), w = weight.to(type).contiguous(), gradient = dy.to(type).contiguous();
+  const Tensor center = mean.to(at::kDouble).contiguous(), spread = variance.to(at::kDouble).contiguous();
   const Tensor dx = at::empty_like(in), dw = at::empty_like(w), db = at::empty_like(w);
   with_type(type, [&](auto zero) {
     using T = decltype(zero);
-    batch_norm_vjp<T>(values<const T>(in), values<const T>(w), eps, values<const double>(mean),
-                      values<const double>(variance), values<const T>(gradient), values<T>(dx), values<T>(dw),
+    batch_norm_vjp<T>(values<const T>(in), values<const T>(w), eps, values<const double>(center),
+                      values<const double>(spread), values<const T>(gradient), values<T>(dx), values<T>(dw),
                       values<T>(db), Scratch(workspace_bytes(x, weight)), executor());
   });
   return {dx.to(x.scalar_type()), dw.to(weight.scalar_type()), db.to(weight.scalar_type())};
@@ -52,7 +61,8 @@ Triple batch_norm_backward_cpu(const Tensor& dy, const Tensor& x, const Tensor& 
 
 Tensor like(const Tensor& x) { return at::empty_like(x, at::MemoryFormat::Contiguous); }
 
-Triple batch_norm_meta(const Tensor& x, const Tensor& weight, const Tensor&, double) {
+Triple batch_norm_meta(const Tensor& x, const Tensor& weight, const Tensor& bias, double) {
+  check_shapes(x, weight, bias);
   const auto options = weight.options().dtype(at::kDouble);
   return {like(x), at::empty_symint(weight.sym_sizes(), options), at::empty_symint(weight.sym_sizes(), options)};
 }

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <atomic>
 
 namespace rtf::ops {
@@ -52,16 +53,16 @@ Executor& executor() {
 
 at::ScalarType compute_type(const char* operation, at::ScalarType type) {
   TORCH_CHECK_VALUE(type == at::kFloat || type == at::kDouble || type == at::kBFloat16, "[rtf::", operation, "] ",
-                    type, " samples; float32, float64 and bfloat16 are served");
+                    type, " numbers; float32, float64 and bfloat16 are served");
   return type == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-std::vector<std::size_t> indices(const char* operation, const char* what, const std::optional<at::Tensor>& tensor) {
-  if (!tensor) return {};
-  TORCH_CHECK_VALUE(tensor->dim() == 1 && !at::isFloatingType(tensor->scalar_type()), "[rtf::", operation, "] ", what,
-                    " has shape ", tensor->sizes(), " and type ", tensor->scalar_type(),
+namespace {
+std::vector<std::size_t> indices(const char* operation, const char* what, const at::Tensor& tensor) {
+  TORCH_CHECK_VALUE(tensor.dim() == 1 && at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false), "[rtf::",
+                    operation, "] ", what, " has shape ", tensor.sizes(), " and type ", tensor.scalar_type(),
                     "; one dimension of integers is needed");
-  const at::Tensor host = tensor->to(at::TensorOptions(at::kLong).device(at::kCPU)).contiguous();
+  const at::Tensor host = tensor.to(at::TensorOptions(at::kLong).device(at::kCPU)).contiguous();
   std::vector<std::size_t> result;
   for (const int64_t value : values<const int64_t>(host)) {
     TORCH_CHECK_VALUE(value >= 0, "[rtf::", operation, "] ", what, " holds ", value, "; no negative number is allowed");
@@ -69,16 +70,54 @@ std::vector<std::size_t> indices(const char* operation, const char* what, const 
   }
   return result;
 }
+}  // namespace
+
+std::vector<std::size_t> lengths_of(const char* operation, const std::optional<at::Tensor>& lengths, int64_t batch,
+                                    int64_t length) {
+  if (!lengths) return {};
+  const auto result = indices(operation, "lengths", *lengths);
+  TORCH_CHECK_VALUE(static_cast<int64_t>(result.size()) == batch, "[rtf::", operation, "] lengths has ", result.size(),
+                    " values; the batch has ", batch, " sequences");
+  for (std::size_t s = 0; s < result.size(); ++s)
+    TORCH_CHECK_VALUE(result[s] <= static_cast<std::size_t>(length), "[rtf::", operation, "] lengths[", s, "] is ",
+                      result[s], "; the sequences have ", length, " samples");
+  return result;
+}
+
+std::vector<std::size_t> offsets_of(const char* operation, const std::optional<at::Tensor>& offsets, int64_t length) {
+  if (!offsets) return {};
+  const auto result = indices(operation, "offsets", *offsets);
+  TORCH_CHECK_VALUE(result.size() >= 2 && result.front() == 0 && result.back() == static_cast<std::size_t>(length) &&
+                        std::is_sorted(result.begin(), result.end()),
+                    "[rtf::", operation, "] offsets are ", at::IntArrayRef(std::vector<int64_t>(result.begin(), result.end())),
+                    "; they must rise from 0 to the length ", length);
+  return result;
+}
+
+std::size_t length_of(const char* operation, int64_t length) {
+  TORCH_CHECK_VALUE(length >= 1, "[rtf::", operation, "] length is ", length, "; it must be at least 1");
+  return static_cast<std::size_t>(length);
+}
+
+void check_shape(const char* operation, const char* what, const at::Tensor& tensor, at::IntArrayRef shape) {
+  TORCH_CHECK_VALUE(tensor.sizes() == shape, "[rtf::", operation, "] ", what, " has shape ", tensor.sizes(), "; ", shape,
+                    " is needed");
+}
+
+void check_coefficients(const char* operation, const at::Tensor& a, const at::Tensor& b, const at::Tensor& h0) {
+  TORCH_CHECK_VALUE(a.dim() == 2 && b.dim() == 2 && h0.dim() == 1, "[rtf::", operation, "] a, b, h0 have shapes ",
+                    a.sym_sizes(), ", ", b.sym_sizes(), ", ", h0.sym_sizes(),
+                    "; (denominators, order), (channels, order), (channels) are needed");
+  TORCH_CHECK_VALUE(b.sym_size(0) == h0.sym_size(0) && b.sym_size(1) == a.sym_size(1) && a.sym_size(0) > 0 &&
+                        b.sym_size(0) % a.sym_size(0) == 0 && b.sym_size(0) > 0,
+                    "[rtf::", operation, "] a, b, h0 have shapes ", a.sym_sizes(), ", ", b.sym_sizes(), ", ",
+                    h0.sym_sizes(), "; the orders must agree, b and h0 have a row a channel, and denominators divide channels");
+  for (const at::Tensor* one : {&a, &b, &h0}) compute_type(operation, one->scalar_type());
+}
 
 CoefficientTensors::CoefficientTensors(const char* operation, const at::Tensor& a_, const at::Tensor& b_,
                                        const at::Tensor& h0_) {
-  TORCH_CHECK_VALUE(a_.dim() == 2 && b_.dim() == 2 && h0_.dim() == 1, "[rtf::", operation, "] a, b, h0 have shapes ",
-                    a_.sizes(), ", ", b_.sizes(), ", ", h0_.sizes(),
-                    "; (denominators, order), (channels, order), (channels) are needed");
-  TORCH_CHECK_VALUE(b_.size(0) == h0_.size(0) && b_.size(1) == a_.size(1) && a_.size(0) > 0 &&
-                        b_.size(0) % a_.size(0) == 0 && b_.size(0) > 0,
-                    "[rtf::", operation, "] a, b, h0 have shapes ", a_.sizes(), ", ", b_.sizes(), ", ", h0_.sizes(),
-                    "; the orders must agree, b and h0 have a row a channel, and denominators divide channels");
+  check_coefficients(operation, a_, b_, h0_);
   a = on_host(a_);
   b = on_host(b_);
   h0 = on_host(h0_);
@@ -114,9 +153,9 @@ Value owning(const CoefficientTensors& from) {
 
 TransferFunction CoefficientTensors::plain() const { return owning<TransferFunction>(*this); }
 
-TrainedTransferFunction CoefficientTensors::trained(int64_t length) const {
+TrainedTransferFunction CoefficientTensors::trained(std::size_t length) const {
   auto value = owning<TrainedTransferFunction>(*this);
-  value.length = static_cast<std::size_t>(length);
+  value.length = length;
   return value;
 }
 

@@ -47,16 +47,29 @@ std::span<T> values(const at::Tensor& contiguous) {
   return {static_cast<T*>(contiguous.data_ptr()), static_cast<std::size_t>(contiguous.numel())};
 }
 
-// lengths or offsets on the host; empty when there are none.
-std::vector<std::size_t> indices(const char* operation, const char* what, const std::optional<at::Tensor>& tensor);
+// `lengths` of a padded batch on the host, one for each of `batch` sequences of at most `length` samples; empty when
+// there are none.
+std::vector<std::size_t> lengths_of(const char* operation, const std::optional<at::Tensor>& lengths, int64_t batch,
+                                    int64_t length);
+// `offsets` of a packed signal on the host, from 0 up to `length`; empty when there are none.
+std::vector<std::size_t> offsets_of(const char* operation, const std::optional<at::Tensor>& offsets, int64_t length);
 
-// a, b, h0 as contiguous float64 on the CPU, their shapes checked against each other.
+// At least 1, and a size that the core can take.
+std::size_t length_of(const char* operation, int64_t length);
+
+// Throws unless `tensor` has this shape.
+void check_shape(const char* operation, const char* what, const at::Tensor& tensor, at::IntArrayRef shape);
+
+// Throws unless a, b, h0 are (denominators, order), (channels, order), (channels) and denominators divides channels.
+void check_coefficients(const char* operation, const at::Tensor& a, const at::Tensor& b, const at::Tensor& h0);
+
+// a, b, h0 as contiguous float64 on the CPU, their shapes and types checked.
 struct CoefficientTensors {
   CoefficientTensors(const char* operation, const at::Tensor& a, const at::Tensor& b, const at::Tensor& h0);
 
   CoefficientsView view() const;
   TransferFunction plain() const;
-  TrainedTransferFunction trained(int64_t length) const;
+  TrainedTransferFunction trained(std::size_t length) const;
 
   at::Tensor a, b, h0;
   std::size_t channels, groups, order;

@@ -14,6 +14,15 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+void check_shapes(const char* operation, const Tensor& u, const Tensor& kernel, bool bidirectional) {
+  TORCH_CHECK_VALUE(u.dim() == 3, "[rtf::", operation, "] u has shape ", u.sym_sizes(),
+                    "; (batch, length, channels) is needed");
+  const bool fits = kernel.dim() == (bidirectional ? 3 : 2) && kernel.sym_size(-2) == u.sym_size(2) &&
+                    (!bidirectional || kernel.sym_size(0) == 2);
+  TORCH_CHECK_VALUE(fits, "[rtf::", operation, "] the kernel has shape ", kernel.sym_sizes(), "; (",
+                    bidirectional ? "2, " : "", u.sym_size(2), ", samples) is needed for ", u.sym_size(2), " channels");
+}
+
 // What both directions of the operator need, checked.
 struct Arguments {
   at::ScalarType type;  // of the arithmetic
@@ -27,25 +36,20 @@ struct Arguments {
       : type(compute_type(operation, u_.scalar_type())),
         u(u_.to(type)),
         kernel(kernel_.to(type).contiguous()),
-        lengths(indices(operation, "lengths", lengths_)),
-        offsets(indices(operation, "offsets", offsets_)),
         direction(bidirectional ? Direction::bidirectional : Direction::causal) {
-    TORCH_CHECK_VALUE(u.dim() == 3, "[rtf::", operation, "] u has shape ", u.sizes(),
-                      "; (batch, length, channels) is needed");
-    const bool fits = kernel.dim() == (bidirectional ? 3 : 2) && kernel.size(-2) == u.size(2) &&
-                      (!bidirectional || kernel.size(0) == 2);
-    TORCH_CHECK_VALUE(fits, "[rtf::", operation, "] the kernel has shape ", kernel.sizes(), "; (",
-                      bidirectional ? "2, " : "", u.size(2), ", samples) is needed for ", u.size(2), " channels");
-    TORCH_CHECK_VALUE(lengths.empty() || offsets.empty(), "[rtf::", operation,
+    check_shapes(operation, u, kernel, bidirectional);
+    compute_type(operation, kernel_.scalar_type());
+    TORCH_CHECK_VALUE(!lengths_ || !offsets_, "[rtf::", operation,
                       "] both lengths and offsets are given; a batch is padded or packed");
+    lengths = lengths_of(operation, lengths_, u.size(0), u.size(1));
+    offsets = offsets_of(operation, offsets_, u.size(1));
     batch = sequence_count(static_cast<std::size_t>(u.size(0)), offsets);
     channels = static_cast<std::size_t>(u.size(2));
     kernel_length = static_cast<std::size_t>(kernel.size(-1));
     length = static_cast<std::size_t>(u.size(1));
     if (!offsets.empty()) {
       length = 0;
-      for (std::size_t s = 0; s + 1 < offsets.size(); ++s)
-        if (offsets[s + 1] > offsets[s]) length = std::max(length, offsets[s + 1] - offsets[s]);
+      for (std::size_t s = 0; s + 1 < offsets.size(); ++s) length = std::max(length, offsets[s + 1] - offsets[s]);
     }
   }
 
@@ -78,8 +82,7 @@ Tensor convolve_cpu(const Tensor& u, const Tensor& kernel, bool bidirectional, c
 Pair convolve_backward_cpu(const Tensor& dy, const Tensor& u, const Tensor& kernel, bool bidirectional,
                            const OptionalTensor& lengths, const OptionalTensor& offsets) {
   const Arguments at("convolve_backward", u, kernel, bidirectional, lengths, offsets);
-  TORCH_CHECK_VALUE(dy.sizes() == u.sizes(), "[rtf::convolve_backward] dy has shape ", dy.sizes(), "; ", u.sizes(),
-                    " is needed");
+  check_shape("convolve_backward", "dy", dy, u.sizes());
   const Tensor gradient = dy.to(at.type);
   const Tensor du = at::empty_like(u), dk = at::empty_like(at.kernel);
   const Tensor out = at.type == u.scalar_type() ? du : at::empty_like(at.u);
@@ -93,7 +96,9 @@ Pair convolve_backward_cpu(const Tensor& dy, const Tensor& u, const Tensor& kern
   return {du, dk.to(kernel.scalar_type())};
 }
 
-Tensor convolve_meta(const Tensor& u, const Tensor&, bool, const OptionalTensor&, const OptionalTensor&) {
+Tensor convolve_meta(const Tensor& u, const Tensor& kernel, bool bidirectional, const OptionalTensor&,
+                     const OptionalTensor&) {
+  check_shapes("convolve", u, kernel, bidirectional);
   return at::empty_like(u);
 }
 

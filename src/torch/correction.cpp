@@ -29,31 +29,32 @@ CoefficientsGradient incoming(const Tensor& db, const Tensor& dh0) {
 
 Pair correct_cpu(const Tensor& a, const Tensor& b, const Tensor& h0, int64_t length) {
   const CoefficientTensors c("correct", a, b, h0);
-  return call([&] { return numerator(correct(c.trained(length)), b, h0); });
+  return call([&] { return numerator(correct(c.trained(length_of("correct", length))), b, h0); });
 }
 
 Pair wrap_cpu(const Tensor& a, const Tensor& b, const Tensor& h0, int64_t length) {
   const CoefficientTensors c("wrap", a, b, h0);
-  return call([&] { return numerator(wrap(c.plain(), static_cast<std::size_t>(length)), b, h0); });
+  return call([&] { return numerator(wrap(c.plain(), length_of("wrap", length)), b, h0); });
 }
 
 Triple correct_backward_cpu(const Tensor& db, const Tensor& dh0, const Tensor& a, const Tensor& b, const Tensor& h0,
                             int64_t length) {
   const CoefficientTensors c("correct_backward", a, b, h0);
-  return call([&] { return gradient_tensors(correct_vjp(c.trained(length), incoming(db, dh0)), a, b, h0); });
+  const std::size_t samples = length_of("correct_backward", length);
+  return call([&] { return gradient_tensors(correct_vjp(c.trained(samples), incoming(db, dh0)), a, b, h0); });
 }
 
 Triple wrap_backward_cpu(const Tensor& db, const Tensor& dh0, const Tensor& a, const Tensor& b, const Tensor& h0,
                          int64_t length) {
   const CoefficientTensors c("wrap_backward", a, b, h0);
-  return call([&] {
-    return gradient_tensors(wrap_vjp(c.plain(), static_cast<std::size_t>(length), incoming(db, dh0)), a, b, h0);
-  });
+  const std::size_t samples = length_of("wrap_backward", length);
+  return call([&] { return gradient_tensors(wrap_vjp(c.plain(), samples, incoming(db, dh0)), a, b, h0); });
 }
 
 Tensor contiguous_like(const Tensor& x) { return at::empty_like(x, at::MemoryFormat::Contiguous); }
 
-Pair numerator_meta(const Tensor&, const Tensor& b, const Tensor& h0, c10::SymInt) {
+Pair numerator_meta(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt) {
+  check_coefficients("correct", a, b, h0);
   return {contiguous_like(b), contiguous_like(h0)};
 }
 

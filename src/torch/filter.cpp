@@ -27,45 +27,91 @@ Tensor state_values(const char* operation, const OptionalTensor& state, int64_t 
   return state->contiguous();
 }
 
-void check_input(const char* operation, const Tensor& u, const CoefficientTensors& c) {
-  TORCH_CHECK_VALUE(u.dim() == 3 && u.size(2) == static_cast<int64_t>(c.channels), "[rtf::", operation,
-                    "] u has shape ", u.sizes(), "; (batch, length, ", c.channels, ") is needed");
+void check_input(const char* operation, const Tensor& u, const Tensor& b) {
+  TORCH_CHECK_VALUE(u.dim() == 3 && u.sym_size(2) == b.sym_size(0), "[rtf::", operation, "] u has shape ",
+                    u.sym_sizes(), "; (batch, length, ", b.sym_size(0), ") is needed");
 }
 
+// Where the sequences of u lie: packed, padded, or each a whole row. The core takes packed ones; of padded ones the
+// samples that count are packed, and unpacked again with zeros after them.
+struct Layout {
+  std::vector<std::size_t> offsets;
+  std::vector<int64_t> lengths;  // of padded sequences
+  int64_t sequences;
+
+  Layout(const char* operation, const Tensor& u, const OptionalTensor& padded, const OptionalTensor& packed)
+      : offsets(offsets_of(operation, packed, u.size(1))) {
+    TORCH_CHECK_VALUE(!padded || !packed, "[rtf::", operation,
+                      "] both lengths and offsets are given; a batch is padded or packed");
+    if (padded && u.size(0) > 0) {
+      offsets.push_back(0);
+      for (const std::size_t length : lengths_of(operation, padded, u.size(0), u.size(1))) {
+        lengths.push_back(static_cast<int64_t>(length));
+        offsets.push_back(offsets.back() + length);
+      }
+    }
+    sequences = static_cast<int64_t>(sequence_count(static_cast<std::size_t>(u.size(0)), offsets));
+  }
+
+  Tensor pack(const Tensor& u) const {
+    if (lengths.empty()) return u;
+    std::vector<Tensor> rows;
+    for (std::size_t s = 0; s < lengths.size(); ++s)
+      rows.push_back(u.select(0, static_cast<int64_t>(s)).narrow(0, 0, lengths[s]));
+    return at::cat(rows).unsqueeze(0);
+  }
+
+  void unpack(const Tensor& from, const Tensor& to) const {
+    if (lengths.empty()) {
+      to.copy_(from);
+      return;
+    }
+    for (std::size_t s = 0; s < lengths.size(); ++s) {
+      const Tensor row = to.select(0, static_cast<int64_t>(s));
+      row.narrow(0, 0, lengths[s]).copy_(from.select(0, 0).narrow(0, static_cast<int64_t>(offsets[s]), lengths[s]));
+      row.narrow(0, lengths[s], to.size(1) - lengths[s]).zero_();
+    }
+  }
+};
+
 Pair filter_cpu(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0, const OptionalTensor& initial_state,
-                const OptionalTensor& offsets) {
+                const OptionalTensor& lengths, const OptionalTensor& offsets) {
   const CoefficientTensors c("filter", a, b, h0);
   const auto type = compute_type("filter", u.scalar_type());
-  check_input("filter", u, c);
-  const auto packed = indices("filter", "offsets", offsets);
-  const auto sequences = static_cast<int64_t>(sequence_count(static_cast<std::size_t>(u.size(0)), packed));
-  const Tensor in = u.to(type), start = state_values("filter", initial_state, sequences, c);
-  const Tensor y = at::empty_like(u), out = type == u.scalar_type() ? y : at::empty_like(in);
-  const Tensor end = at::empty({sequences, b.size(0), b.size(1)}, at::TensorOptions(at::kDouble));
+  check_input("filter", u, b);
+  const Layout layout("filter", u, lengths, offsets);
+  const Tensor in = layout.pack(u.to(type)), start = state_values("filter", initial_state, layout.sequences, c);
+  const Tensor y = at::empty_like(u);
+  const Tensor out = layout.lengths.empty() && type == u.scalar_type() ? y : at::empty_like(in);
+  const Tensor end = at::empty({layout.sequences, b.size(0), b.size(1)}, at::TensorOptions(at::kDouble));
   with_type(type, [&](auto zero) {
     using T = decltype(zero);
     filter<T>(c.plain(), signal<const T>(in), signal<T>(out), values<const double>(start), values<double>(end),
-              FilterMethod::automatic, packed);
+              FilterMethod::automatic, layout.offsets);
   });
-  if (!out.is_same(y)) y.copy_(out);
+  if (!out.is_same(y)) layout.unpack(out, y);
   return {y, end};
 }
 
 Quintuple filter_backward_cpu(const Tensor& dy, const Tensor& dstate, const Tensor& u, const Tensor& a, const Tensor& b,
-                              const Tensor& h0, const OptionalTensor& initial_state, const OptionalTensor& offsets) {
+                              const Tensor& h0, const OptionalTensor& initial_state, const OptionalTensor& lengths,
+                              const OptionalTensor& offsets) {
   const CoefficientTensors c("filter_backward", a, b, h0);
   const auto type = compute_type("filter_backward", u.scalar_type());
-  const auto packed = indices("filter_backward", "offsets", offsets);
-  const auto sequences = static_cast<int64_t>(sequence_count(static_cast<std::size_t>(u.size(0)), packed));
-  const Tensor in = u.to(type), gradient = dy.to(type), start = state_values("filter_backward", initial_state, sequences, c);
+  check_input("filter_backward", u, b);
+  check_shape("filter_backward", "dy", dy, u.sizes());
+  const Layout layout("filter_backward", u, lengths, offsets);
+  check_shape("filter_backward", "dstate", dstate, {layout.sequences, b.size(0), b.size(1)});
+  const Tensor in = layout.pack(u.to(type)), gradient = layout.pack(dy.to(type));
+  const Tensor start = state_values("filter_backward", initial_state, layout.sequences, c);
   const Tensor end = dstate.to(at::kDouble).contiguous();
-  const Tensor du = at::empty_like(u), dstart = at::empty({sequences, b.size(0), b.size(1)}, end.options());
+  const Tensor du = at::empty_like(u), dstart = at::empty({layout.sequences, b.size(0), b.size(1)}, end.options());
   CoefficientsGradient coefficients;
   with_type(type, [&](auto zero) {
     using T = decltype(zero);
     auto through = filter_vjp<T>(c.plain(), signal<const T>(in), values<const double>(start), signal<const T>(gradient),
-                                 values<const double>(end), packed);
-    du.copy_(at::from_blob(through.u.data(), u.sizes(), at::TensorOptions(type)));
+                                 values<const double>(end), layout.offsets);
+    layout.unpack(at::from_blob(through.u.data(), in.sizes(), at::TensorOptions(type)), du);
     std::copy(through.initial_state.begin(), through.initial_state.end(), values<double>(dstart).begin());
     coefficients = std::move(through.coefficients);
   });
@@ -82,40 +128,46 @@ Tensor state_meta(const Tensor& u, const Tensor& b, const OptionalTensor& offset
                           b.options().dtype(at::kDouble));
 }
 
-Pair filter_meta(const Tensor& u, const Tensor&, const Tensor& b, const Tensor&, const OptionalTensor&,
-                 const OptionalTensor& offsets) {
+Pair filter_meta(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0, const OptionalTensor&,
+                 const OptionalTensor&, const OptionalTensor& offsets) {
+  check_coefficients("filter", a, b, h0);
+  check_input("filter", u, b);
   return {at::empty_like(u), state_meta(u, b, offsets)};
 }
 
 Quintuple filter_backward_meta(const Tensor&, const Tensor&, const Tensor& u, const Tensor& a, const Tensor& b,
-                               const Tensor& h0, const OptionalTensor&, const OptionalTensor& offsets) {
+                               const Tensor& h0, const OptionalTensor&, const OptionalTensor&,
+                               const OptionalTensor& offsets) {
   const auto like = [](const Tensor& x) { return at::empty_like(x, at::MemoryFormat::Contiguous); };
   return {at::empty_like(u), like(a), like(b), like(h0), state_meta(u, b, offsets)};
 }
 
 struct FilterFunction : torch::autograd::Function<FilterFunction> {
   static variable_list forward(AutogradContext* context, const Tensor& u, const Tensor& a, const Tensor& b,
-                               const Tensor& h0, const OptionalTensor& initial_state, const OptionalTensor& offsets) {
+                               const Tensor& h0, const OptionalTensor& initial_state, const OptionalTensor& lengths,
+                               const OptionalTensor& offsets) {
     const at::AutoDispatchBelowADInplaceOrView guard;
-    context->save_for_backward({u, a, b, h0, initial_state.value_or(Tensor()), offsets.value_or(Tensor())});
-    auto [y, end] = ops::filter(u, a, b, h0, initial_state, offsets);
+    context->save_for_backward({u, a, b, h0, initial_state.value_or(Tensor()), lengths.value_or(Tensor()),
+                                offsets.value_or(Tensor())});
+    auto [y, end] = ops::filter(u, a, b, h0, initial_state, lengths, offsets);
     return {y, end};
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     RTF_OPERATOR("filter_backward", Quintuple, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                 const Tensor&, const Tensor&, const OptionalTensor&, const OptionalTensor&);
+                 const Tensor&, const Tensor&, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&);
     const auto saved = context->get_saved_variables();
     const auto optional = [](const Tensor& x) { return x.defined() ? OptionalTensor(x) : std::nullopt; };
     auto [du, da, db, dh0, dstart] = op.call(gradients[0], gradients[1], saved[0], saved[1], saved[2], saved[3],
-                                             optional(saved[4]), optional(saved[5]));
-    return {du, da, db, dh0, saved[4].defined() ? dstart : Tensor(), Tensor()};
+                                             optional(saved[4]), optional(saved[5]), optional(saved[6]));
+    return {du, da, db, dh0, saved[4].defined() ? dstart : Tensor(), Tensor(), Tensor()};
   }
 };
 
 Pair filter_autograd(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0,
-                     const OptionalTensor& initial_state, const OptionalTensor& offsets) {
-  const auto result = FilterFunction::apply(u, a, b, h0, initial_state, offsets);
+                     const OptionalTensor& initial_state, const OptionalTensor& lengths,
+                     const OptionalTensor& offsets) {
+  const auto result = FilterFunction::apply(u, a, b, h0, initial_state, lengths, offsets);
   return {result[0], result[1]};
 }
 
@@ -133,7 +185,8 @@ Pair step_cpu(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h
   return {y.to(u.scalar_type()), next};
 }
 
-Pair step_meta(const Tensor& u, const Tensor&, const Tensor&, const Tensor&, const Tensor& state) {
+Pair step_meta(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0, const Tensor& state) {
+  check_coefficients("step", a, b, h0);
   return {at::empty_like(u, at::MemoryFormat::Contiguous), at::empty_like(state, at::MemoryFormat::Contiguous)};
 }
 
@@ -172,30 +225,9 @@ Pair step_autograd(const Tensor& u, const Tensor& a, const Tensor& b, const Tens
   return {result[0], result[1]};
 }
 
-// Padded prompts are packed, so that each state is the one after its own last sample.
 Pair prefill_composite(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0, const OptionalTensor& state,
                        const OptionalTensor& lengths) {
-  if (!lengths) return filter(u, a, b, h0, state, {});
-  TORCH_CHECK_VALUE(u.dim() == 3 && lengths->dim() == 1 && lengths->size(0) == u.size(0), "[rtf::prefill] u has shape ",
-                    u.sizes(), " and lengths ", lengths->sizes(), "; (batch, length, channels) and (batch) are needed");
-  const auto counts = indices("prefill", "lengths", lengths);
-  std::vector<Tensor> rows;
-  for (std::size_t s = 0; s < counts.size(); ++s) {
-    TORCH_CHECK_VALUE(static_cast<int64_t>(counts[s]) <= u.size(1), "[rtf::prefill] lengths[", s, "] is ", counts[s],
-                      "; u has ", u.size(1), " samples");
-    rows.push_back(u.select(0, static_cast<int64_t>(s)).narrow(0, 0, static_cast<int64_t>(counts[s])));
-  }
-  if (rows.empty()) return filter(u, a, b, h0, state, {});
-  const Tensor zero = at::zeros({1}, at::TensorOptions(at::kLong));
-  const Tensor offsets = at::cat({zero, lengths->to(at::TensorOptions(at::kLong).device(at::kCPU)).cumsum(0)});
-  auto [packed, end] = filter(at::cat(rows).unsqueeze(0), a, b, h0, state, offsets);
-  int64_t first = 0;
-  for (Tensor& row : rows) {
-    const int64_t count = row.size(0);
-    row = at::constant_pad_nd(packed.select(0, 0).narrow(0, first, count), {0, 0, 0, u.size(1) - count});
-    first += count;
-  }
-  return {at::stack(rows), end};
+  return filter(u, a, b, h0, state, lengths);
 }
 
 }  // namespace

@@ -18,19 +18,27 @@ using torch::autograd::variable_list;
 // Kernels of bfloat16 coefficients are float32: a convolution never runs in less.
 at::ScalarType kernel_type(const Tensor& b) { return b.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
-std::shared_ptr<const WrappedKernelPlan> wrapped_plan(const CoefficientTensors& c, int64_t length) {
+// The gradient of a kernel: (channels, length), at least one sample.
+std::size_t check_gradient(const char* operation, const Tensor& dk, const Tensor& b) {
+  TORCH_CHECK_VALUE(dk.dim() == 2 && dk.size(0) == b.size(0), "[rtf::", operation, "] dk has shape ", dk.sizes(), "; (",
+                    b.size(0), ", length) is needed");
+  return length_of(operation, dk.size(1));
+}
+
+std::shared_ptr<const WrappedKernelPlan> wrapped_plan(const CoefficientTensors& c, std::size_t length) {
   using Key = std::array<std::size_t, 4>;
   static PlanCache<Key, WrappedKernelPlan> plans;
-  const Key key{c.channels, c.groups, c.order, static_cast<std::size_t>(length)};
+  const Key key{c.channels, c.groups, c.order, length};
   return plans.get(key, [&] { return WrappedKernelPlan(key[0], key[1], key[2], key[3]); });
 }
 
 Tensor kernel_cpu(const Tensor& a, const Tensor& b, const Tensor& h0, int64_t length) {
   const CoefficientTensors c("kernel", a, b, h0);
+  const std::size_t samples = length_of("kernel", length);
   Tensor k = at::empty({b.size(0), length}, b.options().dtype(kernel_type(b)));
   with_type(k.scalar_type(), [&](auto zero) {
     using T = decltype(zero);
-    const auto plan = wrapped_plan(c, length);
+    const auto plan = wrapped_plan(c, samples);
     wrapped_kernel<T>(*plan, c.view(), values<T>(k), Scratch(plan->workspace_bytes(executor())), executor());
   });
   return k;
@@ -38,11 +46,12 @@ Tensor kernel_cpu(const Tensor& a, const Tensor& b, const Tensor& h0, int64_t le
 
 Triple kernel_backward_cpu(const Tensor& dk, const Tensor& a, const Tensor& b, const Tensor& h0) {
   const CoefficientTensors c("kernel_backward", a, b, h0);
+  const std::size_t samples = check_gradient("kernel_backward", dk, b);
   const Tensor gradient = dk.to(kernel_type(b)).contiguous();
   const Tensor da = at::empty_like(c.a), db = at::empty_like(c.b), dh0 = at::empty_like(c.h0);
   with_type(gradient.scalar_type(), [&](auto zero) {
     using T = decltype(zero);
-    const auto plan = wrapped_plan(c, dk.size(1));
+    const auto plan = wrapped_plan(c, samples);
     wrapped_kernel_vjp<T>(*plan, c.view(), values<const T>(gradient), values<double>(da), values<double>(db),
                           values<double>(dh0), Scratch(plan->workspace_bytes(executor())), executor());
   });
@@ -51,8 +60,8 @@ Triple kernel_backward_cpu(const Tensor& dk, const Tensor& a, const Tensor& b, c
 
 Tensor exact_kernel_cpu(const Tensor& a, const Tensor& b, const Tensor& h0, int64_t length) {
   const CoefficientTensors c("exact_kernel", a, b, h0);
-  TORCH_CHECK_VALUE(length > 0, "[rtf::exact_kernel] length is ", length, "; it must be at least 1");
-  const auto k = call([&] { return exact_kernel(c.plain(), static_cast<std::size_t>(length)); });
+  const std::size_t samples = length_of("exact_kernel", length);
+  const auto k = call([&] { return exact_kernel(c.plain(), samples); });
   Tensor result = at::empty({b.size(0), length}, at::TensorOptions(at::kDouble));
   std::copy(k.begin(), k.end(), values<double>(result).begin());
   return result.to(b.options().dtype(kernel_type(b)));
@@ -60,15 +69,14 @@ Tensor exact_kernel_cpu(const Tensor& a, const Tensor& b, const Tensor& h0, int6
 
 Triple exact_kernel_backward_cpu(const Tensor& dk, const Tensor& a, const Tensor& b, const Tensor& h0) {
   const CoefficientTensors c("exact_kernel_backward", a, b, h0);
+  const std::size_t samples = check_gradient("exact_kernel_backward", dk, b);
   const Tensor gradient = dk.to(at::kDouble).contiguous();
-  return gradient_tensors(call([&] {
-                            return exact_kernel_vjp(c.plain(), static_cast<std::size_t>(dk.size(1)),
-                                                    values<const double>(gradient));
-                          }),
-                          a, b, h0);
+  return gradient_tensors(call([&] { return exact_kernel_vjp(c.plain(), samples, values<const double>(gradient)); }), a,
+                          b, h0);
 }
 
-Tensor kernel_meta(const Tensor&, const Tensor& b, const Tensor&, c10::SymInt length) {
+Tensor kernel_meta(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length) {
+  check_coefficients("kernel", a, b, h0);
   return b.new_empty_symint({b.sym_size(0), std::move(length)}, b.options().dtype(kernel_type(b)));
 }
 

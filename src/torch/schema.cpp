@@ -14,11 +14,11 @@ TORCH_LIBRARY(rtf, m) {
       "convolve_backward(Tensor dy, Tensor u, Tensor kernel, bool bidirectional=False, *, Tensor? lengths=None, "
       "Tensor? offsets=None) -> (Tensor, Tensor)");
   m.def(
-      "filter(Tensor u, Tensor a, Tensor b, Tensor h0, Tensor? initial_state=None, *, Tensor? offsets=None) -> "
-      "(Tensor, Tensor)");
+      "filter(Tensor u, Tensor a, Tensor b, Tensor h0, Tensor? initial_state=None, *, Tensor? lengths=None, "
+      "Tensor? offsets=None) -> (Tensor, Tensor)");
   m.def(
       "filter_backward(Tensor dy, Tensor dstate, Tensor u, Tensor a, Tensor b, Tensor h0, Tensor? initial_state=None, "
-      "*, Tensor? offsets=None) -> (Tensor, Tensor, Tensor, Tensor, Tensor)");
+      "*, Tensor? lengths=None, Tensor? offsets=None) -> (Tensor, Tensor, Tensor, Tensor, Tensor)");
   m.def("step(Tensor u, Tensor a, Tensor b, Tensor h0, Tensor state) -> (Tensor, Tensor)");
   m.def(
       "prefill(Tensor u, Tensor a, Tensor b, Tensor h0, Tensor? state=None, *, Tensor? lengths=None) -> (Tensor, Tensor)");
@@ -61,10 +61,10 @@ Tensor convolve(const Tensor& u, const Tensor& kernel, bool bidirectional, const
 }
 
 Pair filter(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0, const OptionalTensor& initial_state,
-            const OptionalTensor& offsets) {
+            const OptionalTensor& lengths, const OptionalTensor& offsets) {
   RTF_OPERATOR("filter", Pair, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const OptionalTensor&,
-               const OptionalTensor&);
-  return op.call(u, a, b, h0, initial_state, offsets);
+               const OptionalTensor&, const OptionalTensor&);
+  return op.call(u, a, b, h0, initial_state, lengths, offsets);
 }
 
 Pair step(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0, const Tensor& state) {
