@@ -2,23 +2,27 @@
 PREFIX ?= $(CURDIR)/build/install
 TOOLS = PATH="$(CURDIR)/.venv/bin:$$PATH"
 
-.PHONY: help setup build core test test-core test-long test-asan test-tsan bench demo install install-core format clean
+.PHONY: help setup setup-core build core test test-core test-long test-asan test-tsan bench demo install install-core format clean
 
 help:
-	@echo "make demo                 set up, build and run a tour of the command"
+	@echo "make demo                 set up, build, take a tour of the command and train a small model"
 	@echo "make test                 set up, build and run every test"
 	@echo "make build | core         build everything | the torch-free part"
 	@echo "make test-core            the torch-free tests"
 	@echo "make test-long            10,000 random cases against long double (minutes)"
 	@echo "make test-asan, test-tsan the tests under AddressSanitizer + UBSan, ThreadSanitizer"
-	@echo "make bench                side by side with PyTorch and SciPy (downloads PyTorch)"
+	@echo "make bench                side by side with PyTorch and SciPy"
 	@echo "make install PREFIX=dir   bin/rtf, headers, library, CMake package; install-core likewise"
 
 setup:
 	@scripts/setup.sh
 
-# One rule for every preset: configure once, then build.
-build/%/build.ninja: CMakePresets.json CMakeLists.txt | setup
+setup-core:
+	@scripts/setup.sh core
+
+# One rule for every preset: configure once, then build. Only `release` and `dev` need PyTorch.
+build/release/build.ninja build/dev/build.ninja: | setup
+build/%/build.ninja: CMakePresets.json CMakeLists.txt | setup-core
 	@$(TOOLS) cmake --preset $*
 
 define build_preset
@@ -49,8 +53,7 @@ test-tsan: build/tsan/build.ninja
 	@$(TOOLS) ctest --preset tsan
 
 bench: build
-	@scripts/setup.sh bench
-	@.venv-bench/bin/python bench/compare.py --build build/release
+	@.venv/bin/python bench/compare.py --build build/release
 
 demo: build
 	@$(TOOLS) examples/demo.sh build/release/rtf

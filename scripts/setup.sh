@@ -1,11 +1,16 @@
 #!/usr/bin/env bash
-# Installs what the build needs: Debian packages, the Python tools in .venv and DUCC's source in .deps.
-# A second run finds everything in place and does nothing.
+# setup.sh [core]: installs what the build needs: Debian packages, the Python tools in .venv and DUCC's source in .deps.
+# "core" leaves out PyTorch and what else only training needs. A second run finds everything in place and does nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=(g++ make git ca-certificates python3 python3-venv ccache
   libeigen3-dev libhwy-dev libcli11-dev libfmt-dev nlohmann-json3-dev libgtest-dev libbenchmark-dev)
+requirements=(scripts/requirements.txt)
+if [ "${1:-}" != core ]; then
+  packages+=(libyaml-cpp-dev zlib1g-dev)
+  requirements+=(scripts/requirements-torch.txt)
+fi
 ducc=ducc0-0.42.0
 
 missing=()
@@ -19,17 +24,16 @@ if [ ${#missing[@]} -gt 0 ]; then
   DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
-# install_venv FOLDER REQUIREMENTS: a virtual environment that is rebuilt when its requirements change.
-install_venv() {
-  local stamp="$1/.installed-$(sha256sum <"$2" | cut -c1-16)"
-  [ -e "$stamp" ] && return
-  echo "setup: installing Python packages of $2 into $1"
-  python3 -m venv "$1"
-  "$1/bin/pip" install --quiet --disable-pip-version-check -r "$2"
-  touch "$stamp"
-}
-install_venv .venv scripts/requirements.txt
-if [ "${1:-}" = bench ]; then install_venv .venv-bench scripts/requirements-bench.txt; fi
+# One stamp for each requirements file: a changed one is installed again.
+[ -d .venv ] || python3 -m venv .venv
+for file in "${requirements[@]}"; do
+  stamp=".venv/.installed-$(sha256sum <"$file" | cut -c1-16)"
+  if [ ! -e "$stamp" ]; then
+    echo "setup: installing Python packages of $file into .venv"
+    .venv/bin/pip install --quiet --disable-pip-version-check -r "$file"
+    touch "$stamp"
+  fi
+done
 
 if [ ! -d ".deps/$ducc" ]; then
   echo "setup: fetching $ducc"
