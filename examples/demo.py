@@ -91,7 +91,8 @@ def start_picture():
     import matplotlib.pyplot as plt
 
     figure = plt.figure(figsize=(11, 6.6), layout="constrained")
-    return figure, figure.add_gridspec(2, 6)
+    rows = figure.add_gridspec(2, 1)
+    return figure, rows[0].subgridspec(1, 3), rows[1]
 
 
 def draw_poles(axes, sets, title):
@@ -109,13 +110,13 @@ def draw_poles(axes, sets, title):
 
 
 def filter_picture(path):
-    figure, grid = start_picture()
-    axes = figure.add_subplot(grid[0, :2])
+    figure, top, bottom = start_picture()
+    axes = figure.add_subplot(top[0])
     draw_poles(axes, [(None, "poles.json", INK, "x")], "rtf poles: where the poles are")
     axes.lines[-1].set(markersize=9, markeredgewidth=2)
 
     by_fft, by_recurrence = np.load("by_fft.npy")[0], np.load("by_recurrence.npy")[0]
-    axes = figure.add_subplot(grid[0, 2:])
+    axes = figure.add_subplot(top[1:])
     axes.axhline(0, color=GREY, lw=0.6)
     axes.plot(by_recurrence, color=ORANGE, lw=1.6, label="recurrence")
     axes.plot(by_fft, "o", color=BLUE, ms=2.6, label="Algorithm 1 (FFT)")
@@ -124,7 +125,7 @@ def filter_picture(path):
 
     u, y, joined = np.load("u.npy"), np.load("y.npy"), np.load("y_joined.npy")
     first = len(np.load("y_first.npy"))
-    axes = figure.add_subplot(grid[1, :])
+    axes = figure.add_subplot(bottom)
     axes.plot(u, color=GREY, lw=0.8, label="input")
     axes.plot(y, color=ORANGE, lw=2.4, label="output in one go")
     axes.plot(joined, color=INK, lw=0.9, ls="--", label="output in two parts")
@@ -142,16 +143,16 @@ def training_picture(folder, path):
     train, val = ([row for row in rows if row["split"] == split] for split in ("train", "val"))
     column = lambda part, name: [float(row[name]) for row in part]
 
-    figure, grid = start_picture()
-    axes = figure.add_subplot(grid[0, :4])
+    figure, top, bottom = start_picture()
+    axes = figure.add_subplot(top[:2])
     axes.semilogy(column(train, "step"), column(train, "loss"), color=BLUE, lw=1.6, label="training loss")
     axes.semilogy(column(val, "step"), column(val, "loss"), "o", color=ORANGE, ms=5, label="validation loss")
     axes.grid(color=GREY, lw=0.4, alpha=0.6)
     axes.legend(frameon=False)
     final = 100 * float(val[-1]["accuracy"])
-    axes.set(xlim=(0, None), xlabel="step", title=f"metrics.csv: learning to copy, {final:.1f} % right at the end")
+    axes.set(xlim=(0, float(rows[-1]["step"]) * 1.02), xlabel="step", title=f"metrics.csv: learning to copy, {final:.1f} % right at the end")
 
-    axes = figure.add_subplot(grid[0, 4:])
+    axes = figure.add_subplot(top[2])
     draw_poles(
         axes,
         [(f"layer {i}", f"{folder}/layer_{i}_poles.json", colour, "x") for i, colour in enumerate((BLUE, ORANGE))],
@@ -160,9 +161,10 @@ def training_picture(folder, path):
     axes.legend(frameon=False, loc="center")
 
     kernels = [np.load(f"{folder}/layer_{i}_kernel.npy") for i in (0, 1)]
+    cells = bottom.subgridspec(1, 2)
     for i, kernel in enumerate(kernels):
         kernel = kernel[:, 1:]  # the first sample, h0, would outshine the others
-        axes = figure.add_subplot(grid[1, 3 * i : 3 * i + 3])
+        axes = figure.add_subplot(cells[i])
         limit = np.abs(kernel).max()
         image = axes.imshow(
             kernel, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto", extent=(0.5, kernel.shape[1] + 0.5, len(kernel) - 0.5, -0.5)
