@@ -66,7 +66,7 @@ def test_named_tests_exist():
     """docs/math.md names tests as `Suite.Name`."""
     defined = set()
     for file in (ROOT / "tests").glob("*.cpp"):
-        defined |= {".".join(names) for names in re.findall(r"^TEST\((\w+),\s*(\w+)\)", file.read_text(), re.MULTILINE)}
+        defined |= {".".join(names) for names in re.findall(r"^(?:TYPED_)?TEST\((\w+),\s*(\w+)\)", file.read_text(), re.MULTILINE)}
     named = re.findall(r"`([A-Z]\w+\.[A-Z]\w+)`", (ROOT / "docs" / "math.md").read_text())
     assert named
     assert set(named) <= defined
