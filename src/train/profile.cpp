@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "train/table.h"
@@ -20,7 +21,14 @@ std::string Profile::table() const {
   for (std::size_t i = 0; i < seconds_.size(); ++i) row(names[i], seconds_[i]);
   row("rest", rest);
   row("total", total);
-  return table.text();
+  std::string text = table.text();
+  if (steps_.size() > 1) {
+    std::vector<float> steps(steps_.begin() + 1, steps_.end());
+    const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(steps.size() / 2);
+    std::nth_element(steps.begin(), middle, steps.end());
+    text += fmt::format("median step {:.2f} ms\n", 1e3 * *middle);
+  }
+  return text;
 }
 
 }  // namespace rtf::train

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <string>
+#include <vector>
 
 namespace rtf::train {
 
@@ -24,11 +25,16 @@ class Profile {
     std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   };
 
-  // Seconds and share of each part, and of the rest of the time since construction.
+  // One training step: data, both passes, optimiser and logging.
+  void add_step(double seconds) { steps_.push_back(static_cast<float>(seconds)); }
+
+  // Seconds and share of each part, and of the rest of the time since construction; the median of the steps after the
+  // first, which warms up.
   std::string table() const;
 
  private:
   std::array<double, 7> seconds_{};
+  std::vector<float> steps_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 

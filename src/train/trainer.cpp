@@ -143,6 +143,7 @@ double Trainer::chunk_gradients() {
 }
 
 void Trainer::train_step(Recorder& recorder) {
+  const Clock::time_point begin = Clock::now();
   saved_ = improved_ = false;
   optimizer_->zero_grad();
   const int64_t epoch = position_.epoch;
@@ -167,6 +168,7 @@ void Trainer::train_step(Recorder& recorder) {
     position_.loss_sum = 0;
     position_.loss_count = 0;
   }
+  profile_.add_step(seconds_since(begin));
 }
 
 // A message with what one looks for first: which gradient, and how near a layer's poles are to the circle.
