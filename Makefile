@@ -12,7 +12,7 @@ help:
 	@echo "make test-long            10,000 random cases against long double (minutes)"
 	@echo "make test-asan, test-tsan the tests under AddressSanitizer + UBSan, ThreadSanitizer"
 	@echo "make bench                side by side with PyTorch and SciPy"
-	@echo "make install PREFIX=dir   bin/rtf, headers, library, CMake package; install-core likewise"
+	@echo "make install PREFIX=dir   the commands, headers, libraries, CMake package; install-core without PyTorch"
 
 setup:
 	@scripts/setup.sh

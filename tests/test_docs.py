@@ -16,9 +16,9 @@ def blocks(path, language):
     return re.findall(rf"^```{language}\n(.*?)^```$", path.read_text(), re.MULTILINE | re.DOTALL)
 
 
-def test_readme_example_is_the_file():
-    (block,) = blocks(ROOT / "README.md", "cpp")
-    assert block == (ROOT / "examples" / "readme.cpp").read_text()
+def test_readme_examples_are_the_files():
+    for block, name in zip(blocks(ROOT / "README.md", "cpp"), ("readme.cpp", "train.cpp"), strict=True):
+        assert block == (ROOT / "examples" / name).read_text()
 
 
 def test_readme_console_runs_as_printed(tmp_path):
@@ -48,23 +48,25 @@ def test_links_lead_somewhere(document):
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_named_files_exist(document):
-    """`src/core/fft.cpp` and the like; `rtf/kernel.h` is a public header. Names with < or * are patterns."""
-    for name in re.findall(r"`((?:src|include|cli|tests|bench|docs|examples|scripts|rtf)/[\w./-]+)`", document.read_text()):
+    """`src/core/fft.cpp` and the like; `rtf/kernel.h` and `rtf_torch/layer.h` are public headers. Names with < or * are patterns."""
+    for name in re.findall(r"`((?:src|include|cli|tests|bench|docs|examples|experiments|scripts|cmake|rtf|rtf_torch)/[\w./-]+)`", document.read_text()):
         assert (ROOT / name).exists() or (ROOT / "include" / name).exists(), name
 
 
 def test_layout_has_every_source():
-    layout = (ROOT / "docs" / "layout.md").read_text()
-    sources = [file for folder in ("src/core", "src/cpu", "cli") for file in (ROOT / folder).glob("*.[ch]*")]
-    assert sources
-    assert [file.name for file in sources if f"`{file.stem}." not in layout] == []
+    """Each folder's section names the folder's files."""
+    sections = dict(re.findall(r"^### `([\w/]+)/`\n(.*?)(?=^##)", (ROOT / "docs" / "layout.md").read_text(), re.MULTILINE | re.DOTALL))
+    for folder in ("src/core", "src/cpu", "src/torch", "src/train", "cli"):
+        sources = [file.relative_to(ROOT / folder) for file in (ROOT / folder).rglob("*.[ch]*")]
+        assert sources
+        assert [str(file) for file in sources if f"`{file.with_suffix('')}." not in sections[folder]] == []
 
 
 def test_named_tests_exist():
     """docs/math.md names tests as `Suite.Name`."""
     defined = set()
     for file in (ROOT / "tests").glob("*.cpp"):
-        defined |= {".".join(names) for names in re.findall(r"^TEST\((\w+),\s*(\w+)\)", file.read_text(), re.MULTILINE)}
+        defined |= {".".join(names) for names in re.findall(r"^(?:TYPED_)?TEST\((\w+),\s*(\w+)\)", file.read_text(), re.MULTILINE)}
     named = re.findall(r"`([A-Z]\w+\.[A-Z]\w+)`", (ROOT / "docs" / "math.md").read_text())
     assert named
     assert set(named) <= defined

@@ -15,3 +15,7 @@ execute_process(COMMAND "${CMAKE_COMMAND}" -S "${source}" -B "${work}/build" -G 
 execute_process(COMMAND "${CMAKE_COMMAND}" --build "${work}/build" --config "${config}" ${run})
 execute_process(COMMAND "${work}/build/bin/consume" ${run})
 execute_process(COMMAND "${work}/prefix/bin/rtf" --version ${run})
+if(EXISTS "${work}/prefix/bin/rtf-train")
+  execute_process(COMMAND "${work}/build/bin/consume_torch" ${run})
+  execute_process(COMMAND "${work}/prefix/bin/rtf" train --version ${run})
+endif()
