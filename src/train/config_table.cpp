@@ -95,8 +95,8 @@ std::vector<Key> make_table() {
       {"optimizer.schedule", optimizer(&O::schedule), "of the learning rate", {}, {"constant", "cosine"}},
       {"optimizer.warmup", optimizer(&O::warmup), "steps of linear warm-up", count_from_0},
       {"optimizer.total", optimizer(&O::total), "step at which the cosine ends; 0: the run's last", count_from_0},
-      {"optimizer.ema", optimizer(&O::ema), "decay of the average of the weights, which is evaluated; 0: none",
-       probability},
+      {"optimizer.ema", optimizer(&O::ema),
+       "decay of the average of weights and running statistics, which is evaluated; 0: none", probability},
 
       {"train.epochs", train(&R::epochs), "passes over the training data", count_from_1},
       {"train.steps", train(&R::steps), "optimiser steps after which to stop; 0: when the epochs are over",
