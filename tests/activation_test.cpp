@@ -116,11 +116,7 @@ TYPED_TEST(Activation, FarTails) {
     // e^{-x^2/2} carries the rounding of its argument.
     this->expect_close(x[i] * distribution(x[i]), y[i],
                        static_cast<double>(std::abs(x[i] * distribution(x[i]))) * x[i] * x[i]);
-    EXPECT_NEAR(static_cast<double>(gated[i]),
-                x[i] < -30  ? 0
-                : x[i] > 30 ? 1
-                            : 1 / (1 + std::exp(-double(x[i]))),
-                1e-6);
+    EXPECT_NEAR(static_cast<double>(gated[i]), x[i] < -30 ? 0 : x[i] > 30 ? 1 : 1 / (1 + std::exp(-double(x[i]))), 1e-6);
   }
 }
 
@@ -164,10 +160,8 @@ TEST(ActivationErrors, NameTheOperationAndTheValue) {
     }
     return "no error";
   };
-  EXPECT_EQ(message([&] { rtf::gelu<float>(x, 4, {}, y, executor); }),
-            "[rtf::gelu] 6 values are no rows of 4 channels");
-  EXPECT_EQ(message([&] { rtf::gelu<float>(x, 3, {.p = 1}, y, executor); }),
-            "[rtf::gelu] p is 1; it must be in [0, 1)");
+  EXPECT_EQ(message([&] { rtf::gelu<float>(x, 4, {}, y, executor); }), "[rtf::gelu] 6 values are no rows of 4 channels");
+  EXPECT_EQ(message([&] { rtf::gelu<float>(x, 3, {.p = 1}, y, executor); }), "[rtf::gelu] p is 1; it must be in [0, 1)");
   EXPECT_EQ(message([&] { rtf::dropout<float>(x, 3, {.p = 0.5, .tied = 3}, y, executor); }),
             "[rtf::dropout] 2 rows are no sequences of 3");
   EXPECT_EQ(message([&] { rtf::glu<float>(x, 3, {}, {}, y, executor); }), "[rtf::glu] z has 6 values; 12 are needed");

@@ -41,7 +41,7 @@ struct Result {
 template <class T>
 Result<T> run(const Case<T>& c, rtf::Executor& executor) {
   Result<T> r{std::vector<double>(c.channels), std::vector<double>(c.channels), std::vector<T>(c.x.size()),
-              std::vector<T>(c.x.size()),      std::vector<T>(c.channels),      std::vector<T>(c.channels)};
+              std::vector<T>(c.x.size()), std::vector<T>(c.channels), std::vector<T>(c.channels)};
   std::vector<std::byte> workspace(rtf::batch_norm_workspace_bytes(c.rows, c.channels));
   rtf::batch_norm<T>(c.x, c.weight, c.bias, eps, r.mean, r.variance, r.y, workspace, executor);
   rtf::batch_norm_vjp<T>(c.x, c.weight, eps, r.mean, r.variance, c.dy, r.dx, r.dw, r.db, workspace, executor);
@@ -80,9 +80,8 @@ void expect_channel(const Case<T>& c, const Result<T>& r, std::size_t channel, d
     EXPECT_NEAR(r.y[i * c.channels + channel], static_cast<double>(y),
                 2 * bound * static_cast<double>(std::abs(w) * lost + std::abs(c.bias[channel])));
     EXPECT_NEAR(r.dx[i * c.channels + channel], static_cast<double>(dx),
-                2 * bound *
-                    static_cast<double>(std::abs(w) * inverse *
-                                        (std::abs(dy) + std::abs(sum / n) + lost * std::abs(product / n))));
+                2 * bound * static_cast<double>(std::abs(w) * inverse *
+                                                (std::abs(dy) + std::abs(sum / n) + lost * std::abs(product / n))));
   }
 }
 

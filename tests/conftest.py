@@ -39,6 +39,15 @@ def rtf(tmp_path):
 
 
 @pytest.fixture
+def tiny(tmp_path):
+    """The config file of a run that takes a moment."""
+    from training_runs import TINY
+
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    return "tiny.yaml"
+
+
+@pytest.fixture
 def rtf_raw(tmp_path):
     """The same without the check: returns the finished process."""
 

@@ -51,8 +51,8 @@ double dot(const std::vector<double>& x, const std::vector<double>& y) {
   return sum;
 }
 
-// Lengths that are split, with half vectors, and at the sizes that avoid powers of two. Outputs at a few places against
-// the direct sum; gradients by <dy, y> = <du, u> = <dk, k>, for y is linear in each.
+// Lengths that are split, with half vectors, and at the sizes that avoid powers of two. Outputs at a few places against the
+// direct sum; gradients by <dy, y> = <du, u> = <dk, k>, for y is linear in each.
 TEST(Convolve, LongLengthsAndTheirGradients) {
   RandomFilters random(9);
   for (const std::size_t length : {512, 777, 1031, 4096, 5003, 8192, 16384, 20011})

@@ -103,11 +103,9 @@ TEST(Filter, FloatStreamsMayBeCutAnywhere) {
   std::vector<float> u(length), whole(length), parts(length);
   for (float& value : u) value = static_cast<float>(random.normal());
   std::vector<double> state(4, 0.0);
-  rtf::filter<float>(tf, rtf::channels_last<const float>(u.data(), 1, length, 1),
-                     rtf::channels_last(whole.data(), 1, length, 1));
+  rtf::filter<float>(tf, rtf::channels_last<const float>(u.data(), 1, length, 1), rtf::channels_last(whole.data(), 1, length, 1));
   for (std::size_t t = 0; t < length; ++t)
-    rtf::filter<float>(tf, rtf::channels_last<const float>(&u[t], 1, 1, 1), rtf::channels_last(&parts[t], 1, 1, 1),
-                       state, state);
+    rtf::filter<float>(tf, rtf::channels_last<const float>(&u[t], 1, 1, 1), rtf::channels_last(&parts[t], 1, 1, 1), state, state);
   EXPECT_LE(rtf::testing::relative_error(parts, whole), 1e-5);
 }
 
@@ -156,9 +154,8 @@ TEST(Filter, BadArgumentsAreNamed) {
   const rtf::FilterPlan<double> stateless(tf, 2, 6);
   const rtf::Workspace workspace(stateless.workspace_bytes(rtf::default_executor()));
   const std::vector<double> unexpected(12);
-  EXPECT_EQ(
-      message([&] { rtf::filter(stateless, view, view, unexpected, {}, {}, workspace, rtf::default_executor()); }),
-      "[rtf::filter] an initial state the plan was not made for has 12 values; 0 are needed");
+  EXPECT_EQ(message([&] { rtf::filter(stateless, view, view, unexpected, {}, {}, workspace, rtf::default_executor()); }),
+            "[rtf::filter] an initial state the plan was not made for has 12 values; 0 are needed");
   TransferFunction bad = tf;
   bad.a[1] = std::nan("");
   EXPECT_NE(message([&] { rtf::filter<double>(bad, rtf::Signal<const double>(view), view); }).find("a[0][1] is nan"),

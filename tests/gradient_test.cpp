@@ -104,8 +104,7 @@ TEST(Gradient, Convolution) {
     auto& executor = rtf::default_executor();
     const rtf::Workspace workspace(plan.vjp_workspace_bytes(executor));
     Values du(u.size()), dk(k.size());
-    rtf::convolve_vjp(plan, view(u.data()), k, view(w.data()), view(du.data()), dk, rtf::Offsets(offsets), workspace,
-                      executor);
+    rtf::convolve_vjp(plan, view(u.data()), k, view(w.data()), view(du.data()), dk, rtf::Offsets(offsets), workspace, executor);
     EXPECT_LE(gradient_error(loss, u, du), kGradientTolerance) << "u";
     EXPECT_LE(gradient_error(loss, k, dk), kGradientTolerance) << "k";
   }
