@@ -9,7 +9,7 @@ help:
 	@echo "make test                 set up, build and run every test"
 	@echo "make build | core         build everything | the torch-free part"
 	@echo "make test-core            the torch-free tests"
-	@echo "make test-long            10,000 random cases against long double (minutes)"
+	@echo "make test-long            10,000 random cases against long double, the small experiments (minutes)"
 	@echo "make test-asan, test-tsan the tests under AddressSanitizer + UBSan, ThreadSanitizer"
 	@echo "make bench                side by side with PyTorch and SciPy"
 	@echo "make install PREFIX=dir   the commands, headers, libraries, CMake package; install-core without PyTorch"
@@ -43,6 +43,7 @@ test-core: core
 
 test-long: build
 	@build/release/tests/parity_long
+	@.venv/bin/python -m pytest -q -p no:cacheprovider -m long tests
 
 test-asan: build/asan/build.ninja
 	$(call build_preset,asan)

@@ -197,6 +197,7 @@ void run(const SweepOptions& options) {
   if (error) {
     throw Error(ErrorCode::io, "sweep", fmt::format("cannot make the folder {}: {}", options.out, error.message()));
   }
+  check_output(options.out + "/sweep.csv", "sweep");
 
   std::vector<Result> results;
   for (const Combination& one : all) {

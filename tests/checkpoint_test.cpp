@@ -3,8 +3,6 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <limits>
-
 #include "rtf/safetensors.h"
 #include "temporary_folder.h"
 
@@ -26,7 +24,7 @@ Checkpoint example(double value = 0.1) {
                          .loss_sum = 0.1 + 0.2,
                          .loss_count = 4,
                          .seconds = 1e-7};
-  checkpoint.seed = std::numeric_limits<uint64_t>::max();
+  checkpoint.config = {{"train.batch", "8"}, {"data.path", "\"a b\""}};
   checkpoint.tensors = {{"model.blocks.0.layer.a", at::full({1, 64}, value, at::kFloat)},
                         {"model.decoder.bias", at::tensor({1e300, -0.0, 5e-324}, at::kDouble)},
                         {"optimizer.exp_avg.decoder.bias", at::zeros({0, 3}, at::kFloat)},
@@ -49,7 +47,7 @@ TEST(Checkpoint, ReadsBackBitForBit) {
   EXPECT_EQ(in.position.loss_sum, 0.1 + 0.2);
   EXPECT_EQ(in.position.loss_count, 4);
   EXPECT_EQ(in.position.seconds, 1e-7);
-  EXPECT_EQ(in.seed, out.seed);
+  EXPECT_EQ(in.config, out.config);
   NamedTensors into;
   for (const auto& [name, tensor] : out.tensors) into.emplace_back(name, at::full_like(tensor, 9));
   load_tensors(in, into, "", "file");
@@ -73,6 +71,22 @@ TEST(Checkpoint, KeepsThePreviousAndTheBest) {
   EXPECT_EQ(value(previous_file), 2);
   EXPECT_EQ(value(best_file), 1);
   EXPECT_EQ(folder.file_count(), 3u);  // no temporary stays
+}
+
+TEST(Checkpoint, ThePreviousCanBecomeTheLatest) {
+  const TemporaryFolder folder;
+  write_checkpoint(folder.file(""), example(1), false);
+  write_checkpoint(folder.file(""), example(2), false);
+  const std::string good = test::read_bytes(folder.file(previous_file));
+  test::write_bytes(folder.file(latest_file), "damaged");
+  for (int again = 0; again < 2; ++again) {  // the second time both names are one file
+    make_latest(folder.file(""), folder.file(previous_file));
+    EXPECT_EQ(test::read_bytes(folder.file(latest_file)), good);
+    EXPECT_EQ(folder.file_count(), 2u);
+  }
+  write_checkpoint(folder.file(""), example(3), false);
+  EXPECT_EQ(test::read_bytes(folder.file(previous_file)), good);
+  EXPECT_EQ(folder.file_count(), 2u);
 }
 
 TEST(Checkpoint, AFailedWriteLeavesAllAsItWas) {

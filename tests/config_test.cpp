@@ -91,7 +91,7 @@ TEST(Config, NumbersKeepEveryBit) {
     config.optimizer.lr = value;
     config.optimizer.ssm_lr = value;
     config.train.seed = std::numeric_limits<uint64_t>::max();
-    config.train.steps = std::numeric_limits<int64_t>::max();
+    config.train.steps = std::numeric_limits<int32_t>::max();
     EXPECT_EQ(ConfigFile(to_yaml(config)).load(), config) << value;
   }
 }
@@ -152,7 +152,14 @@ TEST(Config, UnknownKeysNameTheNearest) {
   expect_holds(good.error({"train.lr=1"}), {"'optimizer.lr'?"});
   expect_holds(good.error({"model.chanels=1"}), {"'model.channels'?"});
   expect_holds(good.error({"optmizer.beta2=1"}), {"'optimizer.beta2'?"});
-  expect_holds(ConfigFile("optimiser: {lr: 1}").error(), {"unknown key 'optimiser'"});
+  expect_holds(good.error({"Optimizer.LR=1"}), {"'optimizer.lr'?"});
+  expect_holds(ConfigFile("optimiser: {lr: 1}").error(), {"unknown key 'optimiser'", "'optimizer'?"});
+  expect_holds(ConfigFile("Train: {batch: 1}").error(), {"unknown key 'Train'", "'train'?"});
+  for (const char* strange : {"a=b=c", "zzzzzz=1", "x.y.z=1"}) {
+    const std::string message = good.error({strange});
+    expect_holds(message, {"unknown key", "rtf train --keys"});
+    EXPECT_EQ(message.find("did you mean"), std::string::npos) << message;
+  }
 }
 
 TEST(Config, WrongValuesNameTheKeyAndWhatIsExpected) {
@@ -160,6 +167,16 @@ TEST(Config, WrongValuesNameTheKeyAndWhatIsExpected) {
   expect_holds(file.error({"train.batch=1.5"}), {"the command line: train.batch is '1.5', expected an integer from 1"});
   expect_holds(file.error({"train.batch=0"}), {"train.batch is '0'"});
   expect_holds(file.error({"train.batch=99999999999999999999"}), {"train.batch is '99999999999999999999'"});
+  for (const char* key :
+       {"train.epochs", "train.steps", "train.batch", "task.memory", "task.symbols", "model.length"}) {
+    EXPECT_NO_THROW(file.load({key + std::string("=2147483647")}));
+    expect_holds(file.error({key + std::string("=2147483648")}), {key, "is '2147483648', expected an integer from"});
+  }
+  expect_holds(file.error({"train.threads=1025"}), {"train.threads is '1025', expected an integer from 0 to 1024"});
+  expect_holds(file.error({"model.layers=10001"}), {"model.layers is '10001', expected an integer from 1 to 10000"});
+  expect_holds(file.error({"model.order=1000001"}), {"model.order is '1000001'", "1000000"});
+  expect_holds(file.error({"data.path=a\xff"}), {"the command line: data.path is not UTF-8"});
+  expect_holds(file.error({"model.norm=\xc3"}), {"the command line: model.norm is not UTF-8"});
   expect_holds(file.error({"train.seed=-1"}), {"train.seed is '-1', expected an integer from 0"});
   expect_holds(file.error({"optimizer.lr=fast"}), {"optimizer.lr is 'fast', expected a number from 0 on"});
   expect_holds(file.error({"optimizer.lr=nan"}), {"optimizer.lr is 'nan'"});
@@ -181,6 +198,8 @@ TEST(Config, WrongValuesNameTheKeyAndWhatIsExpected) {
 
 TEST(Config, MalformedFilesAreRefused) {
   expect_holds(ConfigFile("task: {name: copying").error(), {"c.yaml: not valid YAML", "line"});
+  expect_holds(ConfigFile("task: {name: copying}\n---\ntrain: {batch: 1}\n").error(), {"c.yaml: 2 YAML documents"});
+  expect_holds(ConfigFile("task: {name: smnist}\ndata: {path: a\xff}").error(), {"c.yaml: not UTF-8"});
   expect_holds(ConfigFile("- 1\n- 2\n").error(), {"not a mapping"});
   expect_holds(ConfigFile("task: {name: copying}\ntrain: {batch: 1, batch: 2}").error(), {"'batch' appears twice"});
   expect_holds(ConfigFile("task: {name: copying}\ntask: {noise: 2}").error(), {"'task' appears twice"});

@@ -12,6 +12,18 @@ import pytest
 COMMAND = os.environ.get("RTF_COMMAND", str(Path(__file__).parent.parent / "build" / "release" / "rtf"))
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "long: takes minutes; only `-m long` (make test-long) selects it")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("markexpr"):
+        return
+    long = [item for item in items if item.get_closest_marker("long")]
+    config.hook.pytest_deselected(items=long)
+    items[:] = [item for item in items if item not in long]
+
+
 @pytest.fixture
 def rtf(tmp_path):
     """rtf(*arguments) runs the command in tmp_path and returns its standard output; any failure fails the test."""
@@ -24,6 +36,15 @@ def rtf(tmp_path):
         return done.stdout
 
     return run
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """The config file of a run that takes a moment."""
+    from training_runs import TINY
+
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    return "tiny.yaml"
 
 
 @pytest.fixture

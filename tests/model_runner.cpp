@@ -161,7 +161,7 @@ class Session {
     config.weight_decay = command.at("weight_decay");
     config.ssm_lr = command.at("ssm_lr").get<double>();
     config.ssm_weight_decay = command.at("ssm_weight_decay").get<double>();
-    train::Optimizer optimizer(parameters(), config);
+    train::Optimizer optimizer(parameters(), {}, config);
     model_->train();
     for (int64_t i = 0; i < command.at("steps").get<int64_t>(); ++i) {
       model_->set_generator(0, i);

@@ -56,7 +56,7 @@ TEST(Optimizer, IsTorchsAdamWWithTheGroupsAndClipping) {
   config.warmup = 5;
   config.total = 30;
   const NamedTensors ours = model_like(), theirs = model_like();
-  Optimizer optimizer(ours, config);
+  Optimizer optimizer(ours, {}, config);
 
   const auto group = [&](std::vector<at::Tensor> parameters, double lr, double weight_decay) {
     return torch::optim::OptimizerParamGroup(
@@ -111,7 +111,7 @@ TEST(Optimizer, FallsBackToTheGlobalValuesAndFreezesAtZero) {
   config.lr = 0.01;
   config.ssm_lr = 0;
   const NamedTensors parameters = model_like(), before = model_like();
-  Optimizer frozen(parameters, config);
+  Optimizer frozen(parameters, {}, config);
   EXPECT_EQ(frozen.trained().size(), 2u);
   EXPECT_FALSE(parameters[1].second.requires_grad());
   loss_of(parameters, 0).backward();
@@ -119,9 +119,9 @@ TEST(Optimizer, FallsBackToTheGlobalValuesAndFreezesAtZero) {
   EXPECT_TRUE(at::equal(parameters[1].second, before[1].second));
   EXPECT_FALSE(at::equal(parameters[0].second, before[0].second));
   config.ssm_lr.reset();
-  EXPECT_EQ(Optimizer(model_like(), config).trained().size(), 5u);
+  EXPECT_EQ(Optimizer(model_like(), {}, config).trained().size(), 5u);
   config.lr = 0;
-  EXPECT_NE(error_of([&] { Optimizer(model_like(), config); }).find("nothing is trained"), std::string::npos);
+  EXPECT_NE(error_of([&] { Optimizer(model_like(), {}, config); }).find("nothing is trained"), std::string::npos);
 }
 
 TEST(Optimizer, AverageFollowsItsFormulaAndIsPutBack) {
@@ -129,19 +129,24 @@ TEST(Optimizer, AverageFollowsItsFormulaAndIsPutBack) {
   config.lr = 0.1;
   config.ema = 0.75;
   const NamedTensors parameters = model_like();
-  Optimizer optimizer(parameters, config);
-  at::Tensor average = parameters[0].second.detach().clone();
+  const at::Tensor statistics = at::zeros({2}, at::kDouble);
+  Optimizer optimizer(parameters, {{"norm.running_mean", statistics}}, config);
+  at::Tensor average = parameters[0].second.detach().clone(), average_statistics = statistics.clone();
   for (int step = 0; step < 4; ++step) {
     optimizer.zero_grad();
     loss_of(parameters, step).backward();
+    statistics.fill_(step + 1);
     optimizer.step(optimizer.gradient_norm());
     average = 0.75 * average + 0.25 * parameters[0].second.detach();
+    average_statistics = 0.75 * average_statistics + 0.25 * statistics;
   }
   const at::Tensor trained = parameters[0].second.detach().clone();
   {
     const AveragedWeights guard(optimizer);
     EXPECT_LT((parameters[0].second - average).abs().max().item<double>(), 1e-15);
+    EXPECT_LT((statistics - average_statistics).abs().max().item<double>(), 1e-15);
   }
+  EXPECT_EQ(statistics[0].item<double>(), 4);
   EXPECT_TRUE(at::equal(parameters[0].second, trained));
 }
 
@@ -152,7 +157,7 @@ TEST(Optimizer, StateCarriesOn) {
   config.ema = 0.9;
   config.warmup = 10;
   const NamedTensors one = model_like(), two = model_like();
-  Optimizer first(one, config), second(two, config);
+  Optimizer first(one, {}, config), second(two, {}, config);
   const auto step = [](Optimizer& optimizer, const NamedTensors& parameters, int s) {
     optimizer.zero_grad();
     loss_of(parameters, s).backward();
@@ -165,7 +170,7 @@ TEST(Optimizer, StateCarriesOn) {
     const NamedTensors from = first.state(), to = second.state();
     for (std::size_t i = 0; i < from.size(); ++i) to[i].second.copy_(from[i].second);
   }
-  second.set_steps(first.steps());
+  second.set_steps(3);
   for (int s = 3; s < 6; ++s) {
     step(first, one, s);
     step(second, two, s);

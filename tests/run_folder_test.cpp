@@ -19,11 +19,17 @@ Config copying() {
   return config;
 }
 
+RunFolder make(const std::string& path) {
+  const RunFolder run = RunFolder::create(path);
+  run.begin(copying());
+  return run;
+}
+
 bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST(RunFolder, IsMadeWithItsConfig) {
   TemporaryFolder folder;
-  const RunFolder run = RunFolder::create(folder.file("deep/er/run/"), copying());
+  const RunFolder run = make(folder.file("deep/er/run/"));
   EXPECT_EQ(run.path(), folder.file("deep/er/run"));
   EXPECT_EQ(load_config(run.config()), copying());
   EXPECT_TRUE(std::filesystem::is_directory(run.checkpoints()));
@@ -32,23 +38,42 @@ TEST(RunFolder, IsMadeWithItsConfig) {
 
 TEST(RunFolder, ARunIsNotOverwritten) {
   TemporaryFolder folder;
-  RunFolder::create(folder.file("run"), copying());
+  make(folder.file("run"));
   const std::string before = read_bytes(folder.file("run/config.yaml"));
-  EXPECT_TRUE(holds(error_of([&] { RunFolder::create(folder.file("run"), Config()); }), "rtf train --resume"));
+  EXPECT_TRUE(holds(error_of([&] { make(folder.file("run")); }), "rtf train --resume"));
   EXPECT_EQ(read_bytes(folder.file("run/config.yaml")), before);
+}
+
+// Two processes may make the same folder; the one that gets the lock second finds a run.
+TEST(RunFolder, OfTwoThatMakeItOneBegins) {
+  TemporaryFolder folder;
+  const RunFolder one = RunFolder::create(folder.file("run")), two = RunFolder::create(folder.file("run"));
+  one.begin(copying());
+  EXPECT_TRUE(holds(error_of([&] { two.begin(copying()); }), "already holds a run"));
+}
+
+TEST(RunFolder, FilesOfAnotherRunAreRefusedBeforeAnythingIsMade) {
+  for (const char* left :
+       {"metrics.csv", "status.json", "checkpoints/latest.safetensors", "checkpoints/best.safetensors"}) {
+    TemporaryFolder folder;
+    std::filesystem::create_directories(std::filesystem::path(folder.file(left)).parent_path());
+    write_bytes(folder.file(left), "x");
+    EXPECT_TRUE(holds(error_of([&] { RunFolder::create(folder.file("")); }), left));
+    EXPECT_EQ(folder.file_count(), 1u);
+  }
 }
 
 TEST(RunFolder, FoldersThatCannotBeAreNamed) {
   TemporaryFolder folder;
   write_bytes(folder.file("file"), "");
-  EXPECT_TRUE(holds(error_of([&] { RunFolder::create(folder.file("file/run"), copying()); }), "file/run: Not a dir"));
-  EXPECT_TRUE(holds(error_of([&] { RunFolder::create("", copying()); }), "empty"));
+  EXPECT_TRUE(holds(error_of([&] { make(folder.file("file/run")); }), "file/run: Not a dir"));
+  EXPECT_TRUE(holds(error_of([&] { make(""); }), "empty"));
   EXPECT_TRUE(holds(error_of([&] { RunFolder::open(folder.file("none")); }), "none is not a run folder"));
 }
 
 TEST(RunFolder, StatusComesBack) {
   TemporaryFolder folder;
-  const RunFolder run = RunFolder::create(folder.file("run"), copying());
+  const RunFolder run = make(folder.file("run"));
   EXPECT_FALSE(read_status(run));
   const RunStatus status{RunState::finished, 120, 3, 12.5, "accuracy", 0.1};
   write_status(run, status);
@@ -63,7 +88,7 @@ TEST(RunFolder, StatusComesBack) {
 
 TEST(RunFolder, OneProcessTrainsInIt) {
   TemporaryFolder folder;
-  const RunFolder run = RunFolder::create(folder.file("run"), copying());
+  const RunFolder run = make(folder.file("run"));
   write_status(run, RunStatus());
   {
     RunLock lock(run);
@@ -77,8 +102,8 @@ TEST(RunFolder, OneProcessTrainsInIt) {
 
 TEST(RunFolder, RunsAreFoundBelow) {
   TemporaryFolder folder;
-  RunFolder::create(folder.file("b/run"), copying());
-  RunFolder::create(folder.file("a"), copying());
+  make(folder.file("b/run"));
+  make(folder.file("a"));
   std::filesystem::create_directory(folder.file("empty"));
   const auto runs = find_runs(folder.file("."));
   ASSERT_EQ(runs.size(), 2u);

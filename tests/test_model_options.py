@@ -118,6 +118,8 @@ BAD = {
     "dropout": (dict(dropout=1.0), {}, FORWARD, "dropout of 1"),
     "kernel_dropout": (dict(kernel_dropout=-0.5), {}, FORWARD, "kernel_dropout is -0.5"),
     "set_length": (dict(), {}, {"do": "set_length", "length": 0}, "length is 0"),
+    "set_length_last": (dict(decoder="last", last=9), {}, {"do": "set_length", "length": 8}, "last is 9.*length 8"),
+    "batch_norm": (dict(norm="batch"), dict(x=torch.zeros(1, 1, 1)), {"do": "backward"}, "batch norm .* 1 positions"),
 }  # fmt: skip
 
 

@@ -105,6 +105,13 @@ def test_bad_sweeps_start_nothing(rtf_raw, config, tmp_path, arguments, part):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_table_that_cannot_be_written_starts_nothing(rtf_raw, config, tmp_path):
+    (tmp_path / "out" / "sweep.csv").mkdir(parents=True)
+    done = rtf_raw("sweep", config, "model.order=1,2", "--out", "out")
+    assert done.returncode == 2 and "sweep.csv: it is a folder" in done.stderr and done.stderr.count("\n") == 1
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["sweep.csv"]
+
+
 def test_damaged_runs_do_not_hide_the_others(rtf, config, tmp_path):
     rtf("sweep", config, "train.seed=1,2,3", "--out", "out")
     (tmp_path / "out" / "seed=1" / "config.yaml").write_text("{")

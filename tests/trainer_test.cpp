@@ -60,10 +60,10 @@ Config config(int64_t chunk) {
 // The weights after training, stopped and restored from its checkpoint after `stop` steps.
 std::vector<at::Tensor> train(int64_t length, int64_t chunk, int64_t stop = -1) {
   const test::TemporaryFolder temporary;
-  const RunFolder folder = RunFolder::create(temporary.file("run"), config(chunk));
+  const RunFolder folder = RunFolder::create(temporary.file("run"));
   auto trainer = std::make_unique<Trainer>(config(chunk), std::make_unique<Stream>(length));
   const auto run = [&](std::optional<int64_t> resumed) {
-    Recorder recorder(folder, {"rmse"}, "loss", 3, trainer->total_steps(), resumed, true);
+    Recorder recorder(folder, trainer->config(), {"rmse"}, "loss", trainer->total_steps(), resumed, true);
     return trainer->run(folder, recorder, [&] { return trainer->position().step == stop; });
   };
   if (!run({})) {

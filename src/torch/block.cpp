@@ -33,9 +33,11 @@ NormalizationImpl::NormalizationImpl(Norm kind, int64_t channels) {
 Tensor NormalizationImpl::forward(const Tensor& x) {
   if (!running_mean_.defined()) return at::layer_norm(x, weight_.sizes(), weight_, bias_, kEpsilon);
   if (is_training()) {
+    const double positions = static_cast<double>(x.numel() / x.size(-1));
+    TORCH_CHECK(positions > 1, "[rtf::SequenceModel] batch norm in training mode over ", positions,
+                " positions has no variance; at least 2 are needed");
     auto [y, mean, variance] = ops::batch_norm(x, weight_, bias_, kEpsilon);
     const at::NoGradGuard no_grad;
-    const double positions = static_cast<double>(x.numel() / x.size(-1));
     running_mean_.lerp_(mean.to(running_mean_.scalar_type()), kMomentum);
     // The average is of unbiased variances, as torch's own.
     running_var_.lerp_((variance * (positions / (positions - 1))).to(running_var_.scalar_type()), kMomentum);

@@ -18,6 +18,11 @@ using at::Tensor;
 // No training step reaches it, so that initial weights share no numbers with dropout or data of the same seed.
 constexpr uint32_t kInitialStep = std::numeric_limits<uint32_t>::max();
 
+void check_last(const SequenceModelOptions& options, int64_t length) {
+  TORCH_CHECK(options.decoder != Decoder::last || options.last <= length, "[rtf::SequenceModel] last is ", options.last,
+              ", more than the length ", length);
+}
+
 void check(const SequenceModelOptions& options) {
   const auto at_least = [](const char* what, int64_t value, int64_t least) {
     TORCH_CHECK(value >= least, "[rtf::SequenceModel] ", what, " is ", value, "; at least ", least, " is needed");
@@ -27,11 +32,8 @@ void check(const SequenceModelOptions& options) {
   at_least("layers", options.layers, 0);
   at_least("channels", options.layer.channels, 1);
   at_least("outputs", options.outputs, 1);
-  if (options.decoder == Decoder::last) {
-    at_least("last", options.last, 1);
-    TORCH_CHECK(options.last <= options.layer.length, "[rtf::SequenceModel] last is ", options.last,
-                ", more than the length ", options.layer.length);
-  }
+  if (options.decoder == Decoder::last) at_least("last", options.last, 1);
+  check_last(options, options.layer.length);
   for (const double p : {options.dropout, options.inner_dropout})
     TORCH_CHECK(p >= 0 && p < 1, "[rtf::SequenceModel] a dropout of ", p, "; it must be in [0, 1)");
 }
@@ -178,7 +180,24 @@ void SequenceModelImpl::set_generator(uint64_t seed, uint64_t step) {
 }
 
 void SequenceModelImpl::set_length(int64_t length) {
-  for (auto& block : blocks_) block->layer->set_length(length);
+  check_last(options, length);
+  std::vector<std::pair<Tensor, Tensor>> before;  // b and h0
+  try {
+    for (auto& block : blocks_) {
+      before.emplace_back(block->layer->b.detach().clone(), block->layer->h0.detach().clone());
+      block->layer->set_length(length);
+    }
+  } catch (...) {
+    // A layer that refuses has changed nothing; those ahead of it go back to what they were.
+    const at::NoGradGuard no_grad;
+    for (size_t i = 0; i + 1 < before.size(); ++i) {
+      RTFImpl& layer = *blocks_[i]->layer;
+      layer.b.copy_(before[i].first);
+      layer.h0.copy_(before[i].second);
+      layer.options.length = options.layer.length;
+    }
+    throw;
+  }
   options.layer.length = length;
 }
 

@@ -9,7 +9,7 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
-#include <sstream>
+#include <string_view>
 #include <system_error>
 
 #include "rtf/error.h"
@@ -20,6 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr const char* format_version = "1";
+constexpr std::string_view config_prefix = "config.";  // of metadata
 
 [[noreturn]] void fail(const std::string& path, const std::string& why, ErrorCode code = ErrorCode::format) {
   throw Error(code, "checkpoint", path + ": " + why);
@@ -103,7 +104,8 @@ TensorFile to_file(const Checkpoint& checkpoint) {
     array.values.assign(data, data + values.numel());
     file.tensors[name] = std::move(array);
   }
-  file.metadata = {{"format", format_version}, {"seed", number_text(checkpoint.seed)}};
+  file.metadata = {{"format", format_version}};
+  for (const auto& [key, value] : checkpoint.config) file.metadata[std::string(config_prefix) + key] = value;
   each_number(checkpoint.position, [&](const char* key, auto value) { file.metadata[key] = number_text(value); });
   if (checkpoint.position.best) file.metadata["best"] = number_text(*checkpoint.position.best);
   file.metadata["crc32"] = number_text(checksum(file));
@@ -125,8 +127,8 @@ void link_as(const fs::path& file, const fs::path& target) {
   fs::create_hard_link(file, temporary, error);
   if (error) fs::copy_file(file, temporary, error);
   if (!error) fs::rename(temporary, target, error);
+  fs::remove(temporary, ignored);  // a rename between two names of one file leaves both
   if (!error) return;
-  fs::remove(temporary, ignored);
   fail(target.string(), "cannot be written: " + error.message(), ErrorCode::io);
 }
 
@@ -151,6 +153,11 @@ void write_checkpoint(const std::string& folder, const Checkpoint& checkpoint, b
   sync_folder(folder);
 }
 
+void make_latest(const std::string& folder, const std::string& file) {
+  link_as(file, fs::path(folder) / latest_file);
+  sync_folder(folder);
+}
+
 void remove_temporaries(const std::string& folder) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
@@ -170,7 +177,9 @@ Checkpoint read_checkpoint(const std::string& path) {
   Checkpoint checkpoint;
   uint32_t crc = 0;
   metadata.read("crc32", crc);
-  metadata.read("seed", checkpoint.seed);
+  for (const auto& [key, value] : file.metadata) {
+    if (key.starts_with(config_prefix)) checkpoint.config[key.substr(config_prefix.size())] = value;
+  }
   each_number(checkpoint.position, [&](const char* key, auto& value) { metadata.read(key, value); });
   if (file.metadata.contains("best")) metadata.read("best", checkpoint.position.best.emplace());
   if (crc != checksum(file)) fail(path, "damaged: its checksum does not match its contents");

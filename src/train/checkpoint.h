@@ -7,6 +7,7 @@
 #include <string>
 
 #include "train/optimizer.h"
+#include "train/run_folder.h"
 
 namespace rtf::train {
 
@@ -26,18 +27,17 @@ struct Position {
 
 struct Checkpoint {
   Position position;
-  uint64_t seed = 0;
-  NamedTensors tensors;  // model.<name>, optimizer.<moment>.<name>, ema.<name>, carried.<layer>
+  std::map<std::string, std::string> config;  // fixed_settings() of the run
+  NamedTensors tensors;                       // model.<name>, optimizer.<moment>.<name>, ema.<name>, carried.<layer>
 };
 
-// The files of the folder checkpoints/.
-inline constexpr const char* latest_file = "latest.safetensors";
-inline constexpr const char* previous_file = "previous.safetensors";
-inline constexpr const char* best_file = "best.safetensors";
-
 // Writes latest_file, and the same as best_file when `best`. The latest that was there stays as previous_file: at every
-// instant there is a whole file under one of the two names. On failure all are as they were.
+// instant there is a whole file under one of the two names. That needs a latest that this process has read or written.
+// On failure latest_file is as it was; best_file may be the new one, and previous_file the same as latest_file.
 void write_checkpoint(const std::string& folder, const Checkpoint& checkpoint, bool best);
+
+// Makes `file`, which was read, the latest: what write_checkpoint() keeps as previous is then never a damaged one.
+void make_latest(const std::string& folder, const std::string& file);
 
 // Removes what a killed process left half-written.
 void remove_temporaries(const std::string& folder);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "core/atomic_file.h"
@@ -36,19 +37,34 @@ bool is_section(const std::string& path) {
 }
 
 [[noreturn]] void fail_unknown(const std::string& path, const std::string& source) {
-  std::string nearest;
+  std::string nearest, word = path;
+  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return std::tolower(c); });
   std::size_t best = SIZE_MAX;
+  // Words of which more than half differs are not what was meant.
+  const auto consider = [&](const std::string& x, const std::string& y, std::size_t more, const std::string& advice) {
+    const std::size_t edits = edit_distance(x, y);
+    if (2 * edits > std::max(x.size(), y.size()) || edits + more >= best) return;
+    best = edits + more;
+    nearest = advice;
+  };
   for (const Key& key : config_table()) {
+    const std::size_t dot = key.path.find('.');
+    consider(word, key.path, 0, key.path);
     // A key without its section, or in the wrong one, is nearer than what merely looks alike.
-    const std::string leaf = key.path.substr(key.path.find('.') + 1);
-    const std::size_t edits =
-        std::min(edit_distance(path, key.path), edit_distance(path.substr(path.find('.') + 1), leaf) + 2);
-    if (edits < best) {
-      best = edits;
-      nearest = key.path;
-    }
+    consider(word.substr(word.find('.') + 1), key.path.substr(dot + 1), 2, key.path);
+    if (word.find('.') == std::string::npos) consider(word, key.path.substr(0, dot), 0, key.path.substr(0, dot));
   }
-  fail(fmt::format("unknown key '{}' in {}; did you mean '{}'?", path, source, nearest));
+  fail(fmt::format("unknown key '{}' in {}; {}", path, source,
+                   nearest.empty() ? "`rtf train --keys` lists them" : fmt::format("did you mean '{}'?", nearest)));
+}
+
+bool is_utf8(const std::string& text) {
+  try {
+    (void)nlohmann::json(text).dump();
+    return true;
+  } catch (const nlohmann::json::type_error&) {
+    return false;
+  }
 }
 
 struct Setting {
@@ -114,9 +130,13 @@ Settings read_settings(const std::string& file, std::vector<std::string>& open) 
     fail(fmt::format("{} includes itself: {} -> {}", file, fmt::join(open, " -> "), identity));
   }
   const std::string text = read_file(file, operation);
+  // yaml-cpp would put other characters in the place of bad bytes.
+  if (!is_utf8(text)) fail(fmt::format("{}: not UTF-8 text", file));
   YAML::Node root;
   try {
-    root = YAML::Load(text);
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1) fail(fmt::format("{}: {} YAML documents, expected one", file, documents.size()));
+    if (!documents.empty()) root = documents[0];
   } catch (const YAML::Exception& error) {
     fail(fmt::format("{}: not valid YAML: {} (line {})", file, error.msg, error.mark.line + 1));
   }
@@ -209,6 +229,7 @@ Config load_config(const std::string& path, const std::vector<std::string>& over
   Config config;
   for (const auto& [key, setting] : settings) {
     const Key& at = *find_key(key);
+    if (!is_utf8(setting.value.text)) fail(fmt::format("{}: {} is not UTF-8 text", setting.source, key));
     if (!assign(at, config, setting.value)) {
       const std::string type = type_text(at);
       const char* article = type.starts_with("integer") ? "an " : type.starts_with("number") ? "a " : "";
@@ -243,6 +264,19 @@ std::string to_yaml(const Config& config) {
                         key.meaning);
   }
   return text;
+}
+
+bool may_change(const std::string& path) {
+  static const std::set<std::string> keys = {"train.epochs", "train.steps", "train.threads", "data.path"};
+  return keys.contains(path) || path.starts_with("checkpoint.") || path.starts_with("log.");
+}
+
+std::map<std::string, std::string> fixed_settings(const Config& config) {
+  std::map<std::string, std::string> settings;
+  for (const Key& key : config_table()) {
+    if (used_by(key, config.task.name) && !may_change(key.path)) settings[key.path] = value_text(key, config);
+  }
+  return settings;
 }
 
 std::optional<ConfigDifference> first_difference(const Config& left, const Config& right) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -121,6 +122,11 @@ Config load_config(const std::string& path, const std::vector<std::string>& over
 // The whole config as YAML, each key with its meaning: what load_config() reads back to the same values. Keys of other
 // tasks are left out.
 std::string to_yaml(const Config& config);
+
+// Whether a run that goes on may have another value: one that leaves the mathematics as it is.
+bool may_change(const std::string& path);
+// All other keys and their values as YAML: what a checkpoint belongs to.
+std::map<std::string, std::string> fixed_settings(const Config& config);
 
 // The first key in which two configs differ, and its values as YAML.
 struct ConfigDifference {

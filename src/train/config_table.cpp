@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
@@ -16,7 +17,10 @@ Member<T> member(S Config::*section, T S::*field) {
   return [=](Config& config) -> T& { return config.*section.*field; };
 }
 
-const Range from_0{0}, from_1{1}, above_0{.low = 0, .low_open = true};
+// Counts stay far from where products of two of them would overflow.
+constexpr double most = std::numeric_limits<int32_t>::max();
+const Range count_from_0{0, most}, count_from_1{1, most};
+const Range width{1, 1'000'000}, from_0{0}, above_0{.low = 0, .low_open = true};
 const Range probability{.low = 0, .high = 1, .high_open = true};
 
 std::vector<Key> make_table() {
@@ -32,25 +36,25 @@ std::vector<Key> make_table() {
   const std::vector<std::string> copying = {"copying"}, signals = {"delay", "reconstruct"};
   return {
       {"task.name", task(&T::name), "what is learned; every config has to say it", {}, tasks},
-      {"task.symbols", task(&T::symbols), "vocabulary, the zero and the marker included", {3}, {}, copying},
-      {"task.memory", task(&T::memory), "tokens to copy", from_1, {}, copying},
-      {"task.noise", task(&T::noise), "zeros between the tokens and the markers", from_0, {}, copying},
-      {"task.length", task(&T::length), "samples of a sequence", {2}, {}, signals},
+      {"task.symbols", task(&T::symbols), "vocabulary, the zero and the marker included", {3, most}, {}, copying},
+      {"task.memory", task(&T::memory), "tokens to copy", count_from_1, {}, copying},
+      {"task.noise", task(&T::noise), "zeros between the tokens and the markers", count_from_0, {}, copying},
+      {"task.length", task(&T::length), "samples of a sequence", {2, most}, {}, signals},
       {"task.dt", task(&T::dt), "seconds between samples", above_0, {}, signals},
       {"task.band", task(&T::band), "band limit of the noise in Hz", above_0, {}, signals},
       {"task.rms", task(&T::rms), "root mean square of the noise", above_0, {}, signals},
-      {"task.lag", task(&T::lag), "samples by which the output lags behind", from_0, {}, {"delay"}},
-      {"task.window", task(&T::window), "last samples to give back", from_1, {}, {"reconstruct"}},
+      {"task.lag", task(&T::lag), "samples by which the output lags behind", count_from_0, {}, {"delay"}},
+      {"task.window", task(&T::window), "last samples to give back", count_from_1, {}, {"reconstruct"}},
       {"task.permuted", task(&T::permuted), "pixels in one fixed random order", {}, {}, {"smnist"}},
-      {"task.train_size", task(&T::train_size), "training samples an epoch; 0: the task's own", from_0},
-      {"task.val_size", task(&T::val_size), "validation samples; 0: the task's own", from_0},
+      {"task.train_size", task(&T::train_size), "training samples an epoch; 0: the task's own", count_from_0},
+      {"task.val_size", task(&T::val_size), "validation samples; 0: the task's own", count_from_0},
 
-      {"model.layers", model(&M::layers), "residual blocks", from_1},
-      {"model.channels", model(&M::channels), "width of the model", from_1},
-      {"model.order", model(&M::order), "state size of each channel", from_1},
+      {"model.layers", model(&M::layers), "residual blocks", {1, 10'000}},
+      {"model.channels", model(&M::channels), "width of the model", width},
+      {"model.order", model(&M::order), "state size of each channel", width},
       {"model.length", model(&M::length), "longest sequence, and where kernels are truncated; 0: the task's own",
-       from_0},
-      {"model.denominators", model(&M::denominators), "different denominators in a layer; divides channels", from_1},
+       count_from_0},
+      {"model.denominators", model(&M::denominators), "different denominators in a layer; divides channels", width},
       {"model.numerator",
        model(&M::numerator),
        "trained at model.length (Algorithm 1), or the recurrence's own",
@@ -89,30 +93,32 @@ std::vector<Key> make_table() {
       {"optimizer.eps", optimizer(&O::eps), "added to the root of that mean", above_0},
       {"optimizer.clip", optimizer(&O::clip), "largest norm of all gradients together; 0: no clipping", from_0},
       {"optimizer.schedule", optimizer(&O::schedule), "of the learning rate", {}, {"constant", "cosine"}},
-      {"optimizer.warmup", optimizer(&O::warmup), "steps of linear warm-up", from_0},
-      {"optimizer.total", optimizer(&O::total), "step at which the cosine ends; 0: the run's last", from_0},
-      {"optimizer.ema", optimizer(&O::ema), "decay of the average of the weights, which is evaluated; 0: none",
-       probability},
+      {"optimizer.warmup", optimizer(&O::warmup), "steps of linear warm-up", count_from_0},
+      {"optimizer.total", optimizer(&O::total), "step at which the cosine ends; 0: the run's last", count_from_0},
+      {"optimizer.ema", optimizer(&O::ema),
+       "decay of the average of weights and running statistics, which is evaluated; 0: none", probability},
 
-      {"train.epochs", train(&R::epochs), "passes over the training data", from_1},
-      {"train.steps", train(&R::steps), "optimiser steps after which to stop; 0: when the epochs are over", from_0},
-      {"train.batch", train(&R::batch), "sequences in a batch", from_1},
-      {"train.eval_batch", train(&R::eval_batch), "sequences in a batch of evaluation; 0: train.batch", from_0},
-      {"train.accumulate", train(&R::accumulate), "batches whose gradients make one optimiser step", from_1},
-      {"train.chunk", train(&R::chunk), "samples of a chunk of truncated back-propagation; 0: whole sequences", from_0},
+      {"train.epochs", train(&R::epochs), "passes over the training data", count_from_1},
+      {"train.steps", train(&R::steps), "optimiser steps after which to stop; 0: when the epochs are over",
+       count_from_0},
+      {"train.batch", train(&R::batch), "sequences in a batch", count_from_1},
+      {"train.eval_batch", train(&R::eval_batch), "sequences in a batch of evaluation; 0: train.batch", count_from_0},
+      {"train.accumulate", train(&R::accumulate), "batches whose gradients make one optimiser step", count_from_1},
+      {"train.chunk", train(&R::chunk), "samples of a chunk of truncated back-propagation; 0: whole sequences",
+       count_from_0},
       {"train.seed", train(&R::seed), "of first values, data, order and dropout", from_0},
-      {"train.eval_every", train(&R::eval_every), "epochs between evaluations", from_1},
+      {"train.eval_every", train(&R::eval_every), "epochs between evaluations", count_from_1},
       {"train.precision", train(&R::precision), "type of weights and activations", {}, {"fp32", "fp64"}},
-      {"train.threads", train(&R::threads), "0: all cores", from_0},
+      {"train.threads", train(&R::threads), "0: all cores", {0, 1024}},
       {"train.deterministic", train(&R::deterministic), "the same bits in every run"},
 
       {"checkpoint.every_steps", member(&Config::checkpoint, &CheckpointConfig::every_steps),
-       "steps between checkpoints; 0: not by steps", from_0},
+       "steps between checkpoints; 0: not by steps", count_from_0},
       {"checkpoint.every_minutes", member(&Config::checkpoint, &CheckpointConfig::every_minutes),
        "minutes between checkpoints; 0: not by time", from_0},
-      {"log.every", member(&Config::log, &LogConfig::every), "steps between rows of the training loss", from_1},
+      {"log.every", member(&Config::log, &LogConfig::every), "steps between rows of the training loss", count_from_1},
       {"log.poles_every", member(&Config::log, &LogConfig::poles_every), "epochs between pole reports; 0: never",
-       from_0},
+       count_from_0},
       {"data.path", member(&Config::data, &DataConfig::path),
        "folder of a data set that is not generated, as seen from where the command runs"},
   };

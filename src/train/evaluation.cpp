@@ -43,14 +43,17 @@ class EvaluationMode {
 
 }  // namespace
 
+int64_t evaluation_batch(const TrainConfig& config, const Task& task, Split split) {
+  const int64_t batch = config.eval_batch ? config.eval_batch : config.batch, size = task.size(split);
+  if (batch <= size) return batch;
+  throw Error(ErrorCode::argument, "evaluate",
+              (config.eval_batch ? "train.eval_batch is " : "train.batch is ") + std::to_string(batch) + ", and the " +
+                  name(split) + " split has " + std::to_string(size) + " samples");
+}
+
 Evaluation evaluate(nn::SequenceModel model, const Task& task, Split split, int64_t batch, Mode mode,
                     const std::function<void(int64_t)>& progress) {
   const int64_t size = task.size(split);
-  if (batch > size) {
-    throw Error(ErrorCode::argument, "evaluate",
-                "train.eval_batch is " + std::to_string(batch) + ", and the " + name(split) + " split has " +
-                    std::to_string(size) + " samples");
-  }
   if (mode != Mode::convolution && model->options.layer.bidirectional) {
     throw Error(ErrorCode::unsupported, "evaluate", "a bidirectional model cannot be streamed; use --mode convolution");
   }

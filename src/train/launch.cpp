@@ -2,9 +2,9 @@
 
 #include <c10/util/Exception.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 
 #include "core/atomic_file.h"
@@ -14,6 +14,7 @@
 #include "train/interrupt.h"
 #include "train/model_setup.h"
 #include "train/recorder.h"
+#include "train/stop_line.h"
 #include "train/trainer.h"
 
 namespace rtf::train {
@@ -23,15 +24,24 @@ namespace {
   throw Error(code, "train", why);
 }
 
+// torch says it in many ways, over several lines.
+bool is_memory(const std::string& message) {
+  for (const char* part : {"can't allocate memory", "out of memory", "Storage size calculation overflowed",
+                           "multiplication overflow", "cannot create std::vector"}) {
+    if (message.find(part) != std::string::npos) return true;
+  }
+  return false;
+}
+
 // torch's errors carry a stack trace; people get the message.
 template <class F>
 auto plain_errors(F&& call) {
   try {
     return call();
   } catch (const c10::Error& error) {
-    std::string message = error.what_without_backtrace();
-    if (message.starts_with("[rtf::")) message.erase(0, message.find("] ") + 2);
-    fail(message);
+    const std::string message = error.what_without_backtrace();
+    if (is_memory(message)) fail("not enough memory for a model and batches of these sizes");
+    fail(without_operation(message));
   }
 }
 
@@ -41,13 +51,17 @@ std::string short_text(double value) {
   return text;
 }
 
-int go(Trainer& trainer, const RunFolder& folder, bool resumed, const LaunchOptions& options) {
+// `begin` is called when everything has been checked.
+int go(
+    Trainer& trainer, const RunFolder& folder, bool resumed, const LaunchOptions& options,
+    const std::function<void()>& begin = [] {}) {
   const Task& task = trainer.task();
   const InterruptHandler interrupts;
   bool finished;
   {
-    Recorder recorder(folder, task.metrics(), task.selection(), trainer.config().train.epochs, trainer.total_steps(),
+    Recorder recorder(folder, trainer.config(), task.metrics(), task.selection(), trainer.total_steps(),
                       resumed ? std::optional(trainer.position().step) : std::nullopt, options.quiet);
+    begin();
     finished = trainer.run(folder, recorder, [] { return InterruptHandler::signal() != 0; });
   }
   const Position& position = trainer.position();
@@ -82,14 +96,24 @@ bool exists(const std::string& path) {
 
 // Keys that change what is computed would make it another run.
 void require_harmless(const std::vector<std::string>& overrides) {
-  static const std::vector<std::string> harmless = {"train.epochs", "train.steps", "train.threads", "data.path"};
   for (const std::string& override : overrides) {
     const std::string key = override.substr(0, override.find('='));
-    if (key.starts_with("checkpoint.") || key.starts_with("log.")) continue;
-    if (std::find(harmless.begin(), harmless.end(), key) != harmless.end()) continue;
+    if (may_change(key)) continue;
     fail("'" + key + "' cannot change when a run goes on; train.epochs, train.steps, train.threads, data.path, " +
          "checkpoint.* and log.* can");
   }
+}
+
+// A kill may fall before the first checkpoint: then the run begins again. A run that has lost its checkpoints does not.
+void begin_again(const RunFolder& folder, const LaunchOptions& options) {
+  const std::optional<RunStatus> status = read_status(folder);
+  // The step of a failure is that of no checkpoint.
+  if (status && status->step > 0 && status->state != RunState::failed) {
+    fail(folder.checkpoints() + " has neither " + latest_file + " nor " + previous_file + ", and the run was at step " +
+         std::to_string(status->step) + "; put them back" +
+         (exists(folder.best()) ? ", or go on with: rtf train --resume " + folder.path() + " --from best" : ""));
+  }
+  if (!options.quiet) std::cerr << "rtf train: " << folder.path() << " has no checkpoint yet and begins again\n";
 }
 
 }  // namespace
@@ -97,8 +121,9 @@ void require_harmless(const std::vector<std::string>& overrides) {
 int start_run(const Config& config, const std::string& path, const LaunchOptions& options) {
   return plain_errors([&] {
     Trainer trainer(config);
-    const RunFolder folder = RunFolder::create(path, trainer.config());
+    const RunFolder folder = RunFolder::create(path);
     const RunLock lock(folder);
+    folder.begin(trainer.config());
     return go(trainer, folder, false, options);
   });
 }
@@ -107,26 +132,29 @@ int resume_run(const std::string& path, const std::string& from, const std::vect
                const LaunchOptions& options) {
   const RunFolder folder = RunFolder::open(path);
   require_harmless(overrides);
-  const Config config = load_config(folder.config(), overrides);
   const RunLock lock(folder);
+  const Config config = load_config(folder.config(), overrides);
   remove_temporaries(folder.checkpoints());
 
   std::string checkpoint = checkpoint_path(folder, from);
-  // A kill may fall before the first checkpoint: then the run begins again.
-  const bool begun = exists(folder.latest()) || exists(folder.previous());
   if (from == "latest" && !exists(checkpoint)) checkpoint = folder.previous();
+  const bool restores = from != "latest" || exists(checkpoint);
+  if (!restores) begin_again(folder, options);
   return plain_errors([&] {
     Trainer trainer(config);
     try {
-      if (begun || from != "latest") trainer.restore(checkpoint);
+      if (restores) trainer.restore(checkpoint);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::format || from != "latest" || !exists(folder.previous())) throw;
-      const std::string message = error.what();
-      fail(message.substr(message.find("] ") + 2) + "; go on with: rtf train --resume " + path + " --from previous",
+      fail(without_operation(error.what()) + "; go on with: rtf train --resume " + path + " --from previous",
            error.code());
     }
-    if (!overrides.empty()) StagedFile(folder.config(), to_yaml(trainer.config()), "train").commit();
-    return go(trainer, folder, true, options);
+    std::optional<StagedFile> changed;
+    if (!overrides.empty()) changed.emplace(folder.config(), to_yaml(trainer.config()), "train");
+    return go(trainer, folder, true, options, [&] {
+      if (restores && checkpoint != folder.latest()) make_latest(folder.checkpoints(), checkpoint);
+      if (changed) changed->commit();
+    });
   });
 }
 
@@ -138,6 +166,10 @@ RunReport evaluate_run(const std::string& path, const std::string& checkpoint, c
   return plain_errors([&] {
     RunReport report;
     report.checkpoint = checkpoint_path(folder, checkpoint);
+    if (checkpoint == "best" && !exists(report.checkpoint)) {
+      fail(path + " has no best weights before its first evaluation" +
+           (exists(folder.latest()) ? "; use --checkpoint latest" : ", and no checkpoint yet"));
+    }
     set_up_torch(config.train);
     const Checkpoint saved = read_checkpoint(report.checkpoint);
     report.step = saved.position.step;
@@ -154,9 +186,8 @@ RunReport evaluate_run(const std::string& path, const std::string& checkpoint, c
       if (split.empty() ? each != Split::train : split == name(each)) chosen.push_back(each);
     }
     if (chosen.empty()) fail("task " + config.task.name + " has no split '" + split + "'; it has " + known);
-    const int64_t batch = config.train.eval_batch ? config.train.eval_batch : config.train.batch;
     for (const Split each : chosen) {
-      const Evaluation evaluation = evaluate(model, *task, each, batch, way);
+      const Evaluation evaluation = evaluate(model, *task, each, evaluation_batch(config.train, *task, each), way);
       SplitReport row{name(each), evaluation.samples, {{"loss", evaluation.score.loss}}, {}};
       const std::vector<std::string> metrics = task->metrics();
       for (std::size_t i = 0; i < metrics.size(); ++i) row.scores.emplace_back(metrics[i], evaluation.score.metrics[i]);

@@ -75,10 +75,11 @@ nn::SequenceModel make_model(const Config& config, const Task& task) {
 
 void load_averages(const Checkpoint& checkpoint, const nn::SequenceModel& model) {
   const at::NoGradGuard no_grad;
-  auto parameters = model->named_parameters();
-  for (const auto& [name, tensor] : checkpoint.tensors) {
-    if (!name.starts_with("ema.")) continue;
-    if (at::Tensor* parameter = parameters.find(name.substr(4))) parameter->copy_(tensor);
+  std::map<std::string, at::Tensor> averages;
+  for (const auto& [name, tensor] : checkpoint.tensors) averages.emplace(name, tensor);
+  for (const auto& [name, tensor] : model_tensors(model)) {
+    const auto found = averages.find("ema." + name.substr(std::string_view("model.").size()));
+    if (found != averages.end()) tensor.copy_(found->second);
   }
 }
 

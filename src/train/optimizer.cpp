@@ -26,12 +26,14 @@ double schedule_factor(const OptimizerConfig& config, int64_t step) {
   return std::max(0.0, 0.5 * (1 + std::cos(std::numbers::pi * along)));
 }
 
-Optimizer::Optimizer(const NamedTensors& parameters, const OptimizerConfig& config) : config_(config) {
-  if (config.schedule == "cosine" && config.total <= config.warmup) {
-    throw Error(ErrorCode::argument, "optimizer",
-                "optimizer.total is " + std::to_string(config.total) + " and optimizer.warmup " +
-                    std::to_string(config.warmup) + "; the cosine must end after the warm-up");
-  }
+Optimizer::Optimizer(const NamedTensors& parameters, const NamedTensors& buffers, const OptimizerConfig& config)
+    : config_(config) {
+  const auto average = [&](const std::string& name, const at::Tensor& tensor) {
+    if (config.ema == 0) return;
+    averaged_.push_back(tensor);
+    averages_.push_back(tensor.detach().clone());
+    state_.emplace_back("ema." + name, averages_.back());
+  };
   const double ssm_lr = config.ssm_lr.value_or(config.lr);
   Group rest{config.lr, config.weight_decay, {}, {}, {}, {}};
   Group ssm{ssm_lr, config.ssm_weight_decay.value_or(config.weight_decay), {}, {}, {}, {}};
@@ -49,11 +51,9 @@ Optimizer::Optimizer(const NamedTensors& parameters, const OptimizerConfig& conf
     group.steps.push_back(at::zeros({}, parameter.options().dtype(at::kFloat)));
     state_.emplace_back("optimizer.exp_avg." + name, group.exp_avg.back());
     state_.emplace_back("optimizer.exp_avg_sq." + name, group.exp_avg_sq.back());
-    if (config.ema > 0) {
-      averages_.push_back(parameter.detach().clone());
-      state_.emplace_back("ema." + name, averages_.back());
-    }
+    average(name, parameter);
   }
+  for (const auto& [name, buffer] : buffers) average(name, buffer);
   if (trained_.empty()) {
     throw Error(ErrorCode::argument, "optimizer", "optimizer.lr and optimizer.ssm_lr are 0: nothing is trained");
   }
@@ -102,7 +102,7 @@ void Optimizer::step(double gradient_norm) {
                       /*maximize=*/false);
   }
   ++steps_;
-  if (!averages_.empty()) at::_foreach_lerp_(averages_, parameters_, 1 - config_.ema);
+  if (!averages_.empty()) at::_foreach_lerp_(averages_, averaged_, 1 - config_.ema);
 }
 
 void Optimizer::set_steps(int64_t steps) {
@@ -117,14 +117,14 @@ NamedTensors Optimizer::state() const { return state_; }
 AveragedWeights::AveragedWeights(Optimizer& optimizer) : optimizer_(optimizer) {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < optimizer.averages_.size(); ++i) {
-    kept_.push_back(optimizer.parameters_[i].detach().clone());
-    optimizer.parameters_[i].copy_(optimizer.averages_[i]);
+    kept_.push_back(optimizer.averaged_[i].detach().clone());
+    optimizer.averaged_[i].copy_(optimizer.averages_[i]);
   }
 }
 
 AveragedWeights::~AveragedWeights() {
   const at::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < kept_.size(); ++i) optimizer_.parameters_[i].copy_(kept_[i]);
+  for (std::size_t i = 0; i < kept_.size(); ++i) optimizer_.averaged_[i].copy_(kept_[i]);
 }
 
 }  // namespace rtf::train

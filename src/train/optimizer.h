@@ -21,8 +21,8 @@ double schedule_factor(const OptimizerConfig& config, int64_t step);
 class Optimizer {
  public:
   // A layer's a, b and h0 take optimizer.ssm_lr and optimizer.ssm_weight_decay. Parameters whose learning rate is 0
-  // are not trained: they stop requiring gradients.
-  Optimizer(const NamedTensors& parameters, const OptimizerConfig& config);
+  // are not trained: they stop requiring gradients. `buffers`, the running statistics, are averaged like weights.
+  Optimizer(const NamedTensors& parameters, const NamedTensors& buffers, const OptimizerConfig& config);
 
   void zero_grad();
   double gradient_norm() const;  // over all parameters
@@ -30,7 +30,6 @@ class Optimizer {
   void step(double gradient_norm);
 
   double lr() const { return config_.lr * schedule_factor(config_, steps_); }  // of the next step
-  int64_t steps() const { return steps_; }
   void set_steps(int64_t steps);
 
   // Live tensors: optimizer.exp_avg.<name>, optimizer.exp_avg_sq.<name> and, with averaging, ema.<name>.
@@ -47,11 +46,12 @@ class Optimizer {
   OptimizerConfig config_;
   NamedTensors trained_, state_;
   std::vector<Group> groups_;
-  std::vector<at::Tensor> parameters_, averages_;  // averages_ is empty without averaging
+  std::vector<at::Tensor> parameters_;
+  std::vector<at::Tensor> averaged_, averages_;  // what is averaged, and its averages; empty without averaging
   int64_t steps_ = 0;
 };
 
-// While it lives, the parameters hold their averages, if there are any: the weights that are evaluated.
+// While it lives, parameters and buffers hold their averages, if there are any: the weights that are evaluated.
 class AveragedWeights {
  public:
   explicit AveragedWeights(Optimizer& optimizer);

@@ -4,8 +4,8 @@
 
 namespace rtf::train {
 
-Recorder::Recorder(const RunFolder& folder, const std::vector<std::string>& metrics, const std::string& selection,
-                   int64_t epochs, int64_t steps, std::optional<int64_t> step, bool quiet)
+Recorder::Recorder(const RunFolder& folder, const Config& config, const std::vector<std::string>& metrics,
+                   const std::string& selection, int64_t steps, std::optional<int64_t> step, bool quiet)
     : folder_(folder),
       metrics_(metrics),
       selection_(selection),
@@ -13,8 +13,9 @@ Recorder::Recorder(const RunFolder& folder, const std::vector<std::string>& metr
       events_(folder.path(), step),
       rate_step_(step.value_or(0)) {
   if (!quiet) progress_.emplace();
-  shown_.epochs = epochs;
+  shown_.epochs = config.train.epochs;
   shown_.steps = steps;
+  events_.text("config", step.value_or(0), fmt::format("```yaml\n{}```", to_yaml(config)));
 }
 
 void Recorder::step(int64_t step, int64_t epoch, double loss) {
@@ -56,9 +57,14 @@ void Recorder::evaluation(int64_t step, int64_t epoch, const std::string& split,
   rate_begin_ = std::chrono::steady_clock::now();
 }
 
-void Recorder::poles(int64_t step, std::size_t layer, double radius, double min_abs_denominator) {
+void Recorder::poles(int64_t step, std::size_t layer, double radius, double min_abs_denominator, int64_t unstable) {
   events_.scalar(fmt::format("layer_{}/pole_radius", layer), step, radius);
   events_.scalar(fmt::format("layer_{}/min_abs_denominator", layer), step, min_abs_denominator);
+  events_.scalar(fmt::format("layer_{}/unstable_denominators", layer), step, static_cast<double>(unstable));
+  if (unstable > 0 && progress_) {
+    progress_->say(
+        fmt::format("step {}  layer {}: {} unstable denominators, pole radius {:.6g}", step, layer, unstable, radius));
+  }
 }
 
 void Recorder::status(RunState state, int64_t step, int64_t epoch, double seconds, std::optional<double> best) {

@@ -30,8 +30,7 @@ bool holds_run(const std::string& path) {
   return fs::is_regular_file(path + "/config.yaml", ignored);
 }
 
-// A lock on the config file, which no one replaces. It belongs to the open file, so that two of one process collide
-// too.
+// It belongs to the open file, so that two of one process collide too.
 struct flock whole_file_lock() {
   struct flock lock {};
   lock.l_type = F_WRLCK;
@@ -59,20 +58,33 @@ RunFolder::RunFolder(std::string path) : path_(std::move(path)) {
   while (path_.size() > 1 && path_.back() == '/') path_.pop_back();
 }
 
-RunFolder RunFolder::create(const std::string& path, const Config& config) {
+void RunFolder::require_new() const {
+  if (holds_run(path_)) {
+    fail(ErrorCode::argument,
+         fmt::format("{} already holds a run: go on with `rtf train --resume {}`, or choose another folder", path_,
+                     path_));
+  }
+  std::error_code ignored;
+  for (const std::string& left : {metrics(), status(), latest(), previous(), best()}) {
+    if (!fs::exists(left, ignored)) continue;
+    fail(ErrorCode::argument,
+         fmt::format("{} is there, of a run whose config.yaml is gone; choose another folder", left));
+  }
+}
+
+RunFolder RunFolder::create(const std::string& path) {
   if (path.empty()) fail(ErrorCode::argument, "the path of the run folder is empty");
   const RunFolder run(path);
-  if (holds_run(run.path())) {
-    fail(ErrorCode::argument,
-         fmt::format("{} already holds a run: go on with `rtf train --resume {}`, or choose another folder", run.path(),
-                     run.path()));
-  }
+  run.require_new();
   std::error_code error;
   fs::create_directories(run.checkpoints(), error);
   if (error) fail(ErrorCode::io, fmt::format("cannot make the run folder {}: {}", run.path(), error.message()));
-  // Last, because it is what makes the folder a run.
-  StagedFile(run.config(), to_yaml(config), operation).commit();
   return run;
+}
+
+void RunFolder::begin(const Config& config) const {
+  require_new();
+  StagedFile(this->config(), to_yaml(config), operation).commit();
 }
 
 RunFolder RunFolder::open(const std::string& path) {

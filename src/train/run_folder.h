@@ -10,13 +10,21 @@
 
 namespace rtf::train {
 
+// The files of the folder checkpoints/.
+inline constexpr const char* latest_file = "latest.safetensors";
+inline constexpr const char* previous_file = "previous.safetensors";
+inline constexpr const char* best_file = "best.safetensors";
+
 // The paths of a run; event files lie in the folder itself.
 class RunFolder {
  public:
-  // A new folder with `config` in it. Refused when it holds a run already.
-  static RunFolder create(const std::string& path, const Config& config);
+  // A new folder, which begin() makes a run. Refused when it holds a run, or files of one, already.
+  static RunFolder create(const std::string& path);
   // One that holds a run.
   static RunFolder open(const std::string& path);
+
+  // Writes the config. The caller holds the lock, so that of two processes that made the same folder one is refused.
+  void begin(const Config& config) const;
 
   const std::string& path() const { return path_; }
   std::string config() const { return path_ + "/config.yaml"; }
@@ -24,12 +32,13 @@ class RunFolder {
   std::string status() const { return path_ + "/status.json"; }
   std::string lock() const { return path_ + "/.lock"; }
   std::string checkpoints() const { return path_ + "/checkpoints"; }
-  std::string latest() const { return checkpoints() + "/latest.safetensors"; }
-  std::string previous() const { return checkpoints() + "/previous.safetensors"; }
-  std::string best() const { return checkpoints() + "/best.safetensors"; }
+  std::string latest() const { return checkpoints() + "/" + latest_file; }
+  std::string previous() const { return checkpoints() + "/" + previous_file; }
+  std::string best() const { return checkpoints() + "/" + best_file; }
 
  private:
   explicit RunFolder(std::string path);
+  void require_new() const;
 
   std::string path_;
 };

@@ -1,12 +1,11 @@
 #include "train/trainer.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
-#include <sstream>
 
 #include "rtf/error.h"
 #include "rtf/random.h"
@@ -15,6 +14,7 @@
 #include "train/random_streams.h"
 #include "train/recorder.h"
 #include "train/shuffle.h"
+#include "train/stop_line.h"
 
 namespace rtf::train {
 namespace {
@@ -39,9 +39,10 @@ Trainer::Trainer(const Config& config, std::unique_ptr<Task> task) : config_(con
   if (!task_) task_ = make_task(config_, tensor_options(config_));
   plan_ = make_plan(config_, *task_);
   model_ = make_model(config_, *task_);
-  NamedTensors parameters;
+  NamedTensors parameters, buffers;
   for (const auto& item : model_->named_parameters()) parameters.emplace_back(item.key(), item.value());
-  optimizer_ = std::make_unique<Optimizer>(parameters, config_.optimizer);
+  for (const auto& item : model_->named_buffers()) buffers.emplace_back(item.key(), item.value());
+  optimizer_ = std::make_unique<Optimizer>(parameters, buffers, config_.optimizer);
 }
 
 Trainer::~Trainer() = default;
@@ -53,12 +54,32 @@ NamedTensors Trainer::tensors() const {
   return all;
 }
 
+// Every position that training passes through, and no other: sizes of another data set, or a damaged number, would
+// read past the epoch's samples.
+void Trainer::require_possible(const Position& at, const std::string& path) const {
+  const int64_t accumulate = config_.train.accumulate;
+  const int64_t epoch = plan_.batches / accumulate * plan_.chunks,
+                inside = at.batch / accumulate * plan_.chunks + at.chunk;
+  const bool possible = at.epoch >= 0 && at.batch >= 0 && at.batch <= plan_.batches && at.batch % accumulate == 0 &&
+                        at.chunk >= 0 && at.chunk < plan_.chunks && inside <= epoch && at.step >= inside &&
+                        (at.step - inside) % epoch == 0 && (at.step - inside) / epoch == at.epoch;
+  if (possible && at.loss_count >= 0 && at.evaluated <= at.step) return;
+  fail(path + ": step " + std::to_string(at.step) + " at batch " + std::to_string(at.batch) + " of epoch " +
+       std::to_string(at.epoch) + " is no position of this run, whose epochs have " + std::to_string(epoch) +
+       " steps: the data are others, or the file is damaged");
+}
+
 void Trainer::restore(const std::string& path) {
   const Checkpoint checkpoint = read_checkpoint(path);
-  if (checkpoint.seed != config_.train.seed) {
-    fail(path + ": its seed is " + std::to_string(checkpoint.seed) + ", the config's " +
-         std::to_string(config_.train.seed));
+  for (const auto& [key, value] : fixed_settings(config_)) {
+    const auto saved = checkpoint.config.find(key);
+    if (saved == checkpoint.config.end()) fail(path + ": it does not say its " + key);
+    if (saved->second != value) {
+      fail(key + " is " + value + " in config.yaml, which was changed by hand, and " + saved->second + " in " + path +
+           ": set it back, or start a new run");
+    }
   }
+  require_possible(checkpoint.position, path);
   for (const char* prefix : {"model.", "optimizer.", "ema."}) load_tensors(checkpoint, tensors(), prefix, path);
   carried_.clear();
   for (const auto& [name, tensor] : checkpoint.tensors) {
@@ -71,7 +92,7 @@ void Trainer::restore(const std::string& path) {
   position_ = checkpoint.position;
   optimizer_->set_steps(position_.step);
   seconds_before_ = position_.seconds;
-  saved_ = true;
+  saved_ = kept_ = true;
 }
 
 bool Trainer::is_over() const {
@@ -92,6 +113,22 @@ Batch Trainer::next_batch() {
                       {order_.data() + position_.batch * size, static_cast<std::size_t>(size)});
 }
 
+void Trainer::stop_at(int64_t step, const std::string& why) const {
+  fail(stop_line(step, why, *optimizer_, model_) + (kept_ ? "; earlier checkpoints are kept" : ""),
+       ErrorCode::unstable);
+}
+
+template <class F>
+auto Trainer::stop_when_refused(int64_t step, F&& call) const {
+  try {
+    return call();
+  } catch (const c10::Error& error) {
+    const std::string message = error.what_without_backtrace(), plain = without_operation(message);
+    if (plain == message) throw;  // none of our operators
+    stop_at(step, plain);
+  }
+}
+
 // The mean loss of train.accumulate batches, its gradient in the parameters.
 double Trainer::accumulate_gradients() {
   const int64_t batches = config_.train.accumulate;
@@ -106,6 +143,7 @@ double Trainer::accumulate_gradients() {
       sum += loss.item<double>();
     }
     const Profile::Scope scope(profile_, Part::backward);
+    if (i == 0) optimizer_->zero_grad();
     (batches > 1 ? loss / static_cast<double>(batches) : loss).backward();
     ++position_.batch;
   }
@@ -134,6 +172,7 @@ double Trainer::chunk_gradients() {
     for (const at::Tensor& layer : state.states) carried_.push_back(layer.detach());
   }
   const Profile::Scope scope(profile_, Part::backward);
+  optimizer_->zero_grad();
   loss.backward();
   if (++position_.chunk == plan_.chunks) {
     position_.chunk = 0;
@@ -145,15 +184,18 @@ double Trainer::chunk_gradients() {
 void Trainer::train_step(Recorder& recorder) {
   const Clock::time_point begin = Clock::now();
   saved_ = improved_ = false;
-  optimizer_->zero_grad();
   const int64_t epoch = position_.epoch;
-  const double loss = plan_.chunk > 0 ? chunk_gradients() : accumulate_gradients();
+  const double loss = stop_when_refused(position_.step + 1,
+                                        [&] { return plan_.chunk > 0 ? chunk_gradients() : accumulate_gradients(); });
   const double lr = optimizer_->lr();
   double gradient_norm;
   {
     const Profile::Scope scope(profile_, Part::optimizer);
     gradient_norm = optimizer_->gradient_norm();
-    require_finite(loss, gradient_norm);
+    if (!std::isfinite(loss) || !std::isfinite(gradient_norm)) {
+      stop_at(position_.step + 1,
+              "the loss is " + number_text(loss) + ", the gradient's norm " + number_text(gradient_norm));
+    }
     optimizer_->step(gradient_norm);
   }
   ++position_.step;
@@ -171,45 +213,22 @@ void Trainer::train_step(Recorder& recorder) {
   profile_.add_step(seconds_since(begin));
 }
 
-// A message with what one looks for first: which gradient, and how near a layer's poles are to the circle.
-void Trainer::require_finite(double loss, double gradient_norm) const {
-  if (std::isfinite(loss) && std::isfinite(gradient_norm)) return;
-  double largest = -1;
-  std::string parameter;
-  for (const auto& [name, tensor] : optimizer_->trained()) {
-    if (!tensor.grad().defined()) continue;
-    const double value = tensor.grad().abs().max().item<double>();
-    if (std::isnan(largest) || !(std::isnan(value) || value > largest)) continue;
-    largest = value;
-    parameter = name;
-  }
-  double smallest = std::numeric_limits<double>::infinity();
-  std::size_t layer = 0;
-  const std::vector<nn::PoleReport> reports = model_->poles();
-  for (std::size_t i = 0; i < reports.size(); ++i) {
-    const double value = reports[i].min_abs_denominator;
-    if (std::isnan(smallest) || !(std::isnan(value) || value < smallest)) continue;
-    smallest = value;
-    layer = i;
-  }
-  std::ostringstream text;
-  text << "stopped at step " << position_.step + 1 << ": the loss is " << loss << ", the gradient's norm "
-       << gradient_norm << "; largest gradient " << largest << " in " << parameter << "; smallest |A| " << smallest
-       << " in blocks." << layer << ".layer; earlier checkpoints are kept";
-  fail(text.str(), ErrorCode::unstable);
-}
-
 void Trainer::evaluate_splits(Recorder& recorder) {
   const Profile::Scope scope(profile_, Part::evaluation);
   const AveragedWeights averaged(*optimizer_);
-  const int64_t batch = config_.train.eval_batch ? config_.train.eval_batch : config_.train.batch;
   std::optional<double> selected;
   for (const Split split : task_->splits()) {
     if (split == Split::train) continue;
     // A signal does not wait for a long evaluation: it is done again when the run goes on.
-    const Score score = evaluate(model_, *task_, split, batch, Mode::convolution, [&](int64_t) {
-                          if (stop_()) throw Interrupted();
-                        }).score;
+    const auto progress = [&](int64_t) {
+      if (stop_()) throw Interrupted();
+    };
+    const int64_t batch = evaluation_batch(config_.train, *task_, split);
+    const Score score = stop_when_refused(
+        position_.step, [&] { return evaluate(model_, *task_, split, batch, Mode::convolution, progress).score; });
+    if (!std::isfinite(score.loss)) {
+      stop_at(position_.step, std::string("the ") + name(split) + " loss is " + number_text(score.loss));
+    }
     recorder.evaluation(position_.step, position_.epoch, name(split), score.loss, score.metrics);
     if (split != Split::val) continue;
     const std::vector<std::string> metrics = task_->metrics();
@@ -219,8 +238,7 @@ void Trainer::evaluate_splits(Recorder& recorder) {
   position_.evaluated = position_.step;
   saved_ = false;
   const std::optional<double>& best = position_.best;
-  improved_ = selected && std::isfinite(*selected) &&
-              (!best || (task_->higher_is_better() ? *selected > *best : *selected < *best));
+  improved_ = selected && (!best || (task_->higher_is_better() ? *selected > *best : *selected < *best));
   if (!improved_) return;
   position_.best = selected;
   position_.best_step = position_.step;
@@ -234,7 +252,7 @@ void Trainer::finish_epoch(Recorder& recorder) {
     const Profile::Scope scope(profile_, Part::logging);
     const std::vector<nn::PoleReport> reports = model_->poles(reported_denominators);
     for (std::size_t i = 0; i < reports.size(); ++i) {
-      recorder.poles(position_.step, i, reports[i].radius, reports[i].min_abs_denominator);
+      recorder.poles(position_.step, i, reports[i].radius, reports[i].min_abs_denominator, reports[i].unstable);
     }
   }
   position_.epoch = done;
@@ -244,11 +262,11 @@ void Trainer::finish_epoch(Recorder& recorder) {
 
 void Trainer::save(const RunFolder& folder, Recorder& recorder, RunState state) {
   const Profile::Scope scope(profile_, Part::checkpoint);
-  position_.seconds = seconds_before_ + seconds_since(begin_);
   if (!saved_) {
-    write_checkpoint(folder.checkpoints(), {position_, config_.train.seed, tensors()}, improved_);
+    position_.seconds = seconds_before_ + seconds_since(begin_);
+    write_checkpoint(folder.checkpoints(), {position_, fixed_settings(config_), tensors()}, improved_);
     last_save_ = Clock::now();
-    saved_ = true;
+    saved_ = kept_ = true;
   }
   recorder.status(state, position_.step, position_.epoch, position_.seconds, position_.best);
 }

@@ -32,6 +32,7 @@ class Trainer {
   nn::SequenceModel model() const { return model_; }
   const Profile& profile() const { return profile_; }
 
+  // Refuses the checkpoint of another config.
   void restore(const std::string& checkpoint);
 
   // Trains until the end, or until `stop` says so after a step; true at the end. Checkpoints go to `folder`.
@@ -43,7 +44,10 @@ class Trainer {
   void train_step(Recorder& recorder);
   double accumulate_gradients();
   double chunk_gradients();
-  void require_finite(double loss, double gradient_norm) const;
+  void require_possible(const Position& position, const std::string& path) const;
+  [[noreturn]] void stop_at(int64_t step, const std::string& why) const;
+  template <class F>
+  auto stop_when_refused(int64_t step, F&& call) const;  // by one of our operators
   void finish_epoch(Recorder& recorder);
   void evaluate_splits(Recorder& recorder);
   void save(const RunFolder& folder, Recorder& recorder, RunState state);
@@ -61,6 +65,7 @@ class Trainer {
   int64_t order_epoch_ = -1;
   Batch batch_;                            // whose chunks are being used
   bool saved_ = false, improved_ = false;  // `position_` is in a checkpoint; it is the best so far
+  bool kept_ = false;                      // there is a checkpoint
   double seconds_before_ = 0;              // of earlier starts
   std::chrono::steady_clock::time_point begin_, last_save_;
   std::function<bool()> stop_;

@@ -2,7 +2,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 
-#include "rtf/error.h"
 #include "rtf/random.h"
 #include "train/random_streams.h"
 #include "train/tasks/objectives.h"
@@ -18,13 +17,7 @@ class Copying : public Classification {
         seed_(seed),
         device_(device),
         train_size_(config.train_size ? config.train_size : 10'000),
-        val_size_(config.val_size ? config.val_size : 1'000) {
-    // 0 is the noise, the last symbol the marker.
-    if (config.symbols < 3) {
-      throw Error(ErrorCode::argument, "task",
-                  "task.symbols is " + std::to_string(config.symbols) + "; copying needs at least 3");
-    }
-  }
+        val_size_(config.val_size ? config.val_size : 1'000) {}
 
   void shape(nn::SequenceModelOptions& model) const override {
     model.vocabulary = model.outputs = config_.symbols;
@@ -44,6 +37,7 @@ class Copying : public Classification {
     const auto batch = static_cast<int64_t>(indices.size());
     at::Tensor input = at::empty({batch, length}, at::kLong), target = at::empty({batch, memory}, at::kLong);
     int64_t *inputs = input.mutable_data_ptr<int64_t>(), *targets = target.mutable_data_ptr<int64_t>();
+    // 0 is the noise, the last symbol the marker.
     const double content = static_cast<double>(config_.symbols - 2);
     at::parallel_for(0, batch, 1, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {

@@ -3,7 +3,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "rtf/error.h"
 #include "train/random_streams.h"
 #include "train/tasks/noise.h"
 #include "train/tasks/objectives.h"
@@ -61,17 +60,9 @@ class NoiseTask : public Regression {
   Noise noise_;
 };
 
-void require_below_length(const char* key, int64_t value, int64_t length, bool equal_too) {
-  if (value < length || (equal_too && value == length)) return;
-  throw Error(ErrorCode::argument, "task",
-              std::string(key) + " is " + std::to_string(value) + ", and task.length " + std::to_string(length));
-}
-
 class Delay : public NoiseTask {
  public:
-  Delay(const Config& config, const at::TensorOptions& like) : NoiseTask(config, like) {
-    require_below_length("task.lag", config_.lag, config_.length, false);
-  }
+  using NoiseTask::NoiseTask;
 
   void shape(nn::SequenceModelOptions& model) const override {
     NoiseTask::shape(model);
@@ -90,9 +81,7 @@ class Delay : public NoiseTask {
 
 class Reconstruct : public NoiseTask {
  public:
-  Reconstruct(const Config& config, const at::TensorOptions& like) : NoiseTask(config, like) {
-    require_below_length("task.window", config_.window, config_.length, true);
-  }
+  using NoiseTask::NoiseTask;
 
   void shape(nn::SequenceModelOptions& model) const override {
     NoiseTask::shape(model);

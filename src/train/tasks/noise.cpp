@@ -1,12 +1,8 @@
 #include "train/tasks/noise.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
-
-#include "rtf/error.h"
 
 namespace rtf::train {
 
@@ -14,11 +10,6 @@ Noise::Noise(std::size_t length, double dt, double band, double rms) : length_(l
   const double points = 2 * static_cast<double>(half_);
   // Coefficient k has the frequency k / (2 K dt); the slack keeps one that lies on the limit, whatever dt rounds to.
   const double limit = std::floor(band * points * dt * (1 + 1e-12));
-  if (limit < 1) {
-    throw Error(ErrorCode::argument, "task",
-                fmt::format("task.band is {} Hz, below the {} Hz of one period in {} samples of {} s", band,
-                            1 / (points * dt), length, dt));
-  }
   highest_ = limit < static_cast<double>(half_) ? static_cast<std::size_t>(limit) : half_;
   // Unit-power coefficients rms / sqrt 2, more power for those that the band leaves, and the transform's own factor
   // sqrt(2 K) / (2 K).
