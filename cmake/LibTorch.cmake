@@ -27,7 +27,9 @@ add_library(rtf_libtorch INTERFACE)
 add_library(rtf::libtorch ALIAS rtf_libtorch)
 target_include_directories(rtf_libtorch SYSTEM INTERFACE
   "${rtf_torch_dir}/include" "${rtf_torch_dir}/include/torch/csrc/api/include")
+# at::parallel_for is a template over OpenMP: compiled without it, it runs on one thread.
+target_compile_options(rtf_libtorch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp>)
 target_link_directories(rtf_libtorch INTERFACE "${rtf_torch_dir}/lib")
 # libstdc++ comes first: torch's libraries export a std::filesystem of their own whose remove_all() calls a null pointer.
-target_link_libraries(rtf_libtorch INTERFACE stdc++ torch torch_cpu c10)
+target_link_libraries(rtf_libtorch INTERFACE stdc++ torch torch_cpu c10 gomp)
 target_link_options(rtf_libtorch INTERFACE "-Wl,-rpath,${rtf_torch_dir}/lib")
