@@ -30,13 +30,15 @@ std::vector<T> as(const std::vector<double>& values) {
 long double distribution(long double x) { return std::erfc(-x / std::sqrt(2.0L)) / 2; }
 long double density(long double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::acos(-1.0L)); }
 
-// Word i % 4 of block i / 4, as activation.h writes it.
+// Half-word i % 8 of block i / 8, as activation.h writes it.
 double factor(const Dropout& mask, std::size_t row, std::size_t channel, std::size_t channels) {
   if (mask.p == 0) return 1;
   const std::uint64_t i = (mask.tied > 0 ? row / mask.tied : row) * channels + channel;
-  const auto words = rtf::philox({static_cast<std::uint32_t>(i / 4), 0, mask.step, mask.layer},
+  const auto words = rtf::philox({static_cast<std::uint32_t>(i / 8), 0, mask.step, mask.layer},
                                  {static_cast<std::uint32_t>(mask.seed), static_cast<std::uint32_t>(mask.seed >> 32)});
-  return words[i % 4] < mask.p * 0x1p32 ? 0 : 1 / (1 - mask.p);
+  const std::uint32_t half = i % 2 == 0 ? words[i % 8 / 2] & 0xffff : words[i % 8 / 2] >> 16;
+  const double threshold = std::round(mask.p * 0x1p16);
+  return half < threshold ? 0 : 1 / (1 - threshold * 0x1p-16);
 }
 
 const std::vector<Dropout> masks{{}, {0.3, 11, 2, 5, 0}, {0.3, 1ull << 40, 2, 5, 3}};

@@ -1,12 +1,18 @@
 #include "rtf/activation.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
 
 #include "core/arguments.h"
 #include "cpu/activation_lanes.h"
 
 namespace rtf {
 namespace {
+
+// The low half of a word is the first of its two in memory.
+static_assert(std::endian::native == std::endian::little);
 
 // A row is taken in pieces whose mask fits the stack, and rows in tasks that do not depend on the number of threads.
 constexpr std::size_t piece = 1024;
@@ -29,15 +35,16 @@ class Mask {
   Mask(const Dropout& dropout, const cpu::ActivationLanes<T>& lanes)
       : dropout_(dropout),
         lanes_(lanes),
-        threshold_(static_cast<std::uint64_t>(dropout.p * 0x1p32)),
-        kept_(static_cast<T>(1 / (1 - dropout.p))) {}
+        threshold_(static_cast<std::uint32_t>(std::min(std::round(dropout.p * 0x1p16), 0x1p16 - 1))),
+        kept_(static_cast<T>(1 / (1 - threshold_ * 0x1p-16))) {}
 
   const T* factors(std::uint64_t first, std::size_t count) {
     if (dropout_.p == 0) return nullptr;
     if (drawn_ && first == first_) return factors_;
-    const std::size_t skipped = first % 4;
-    lanes_.draw(dropout_.seed, dropout_.step, dropout_.layer, first / 4, (skipped + count + 3) / 4, words_);
-    for (std::size_t i = 0; i < count; ++i) factors_[i] = words_[skipped + i] >= threshold_ ? kept_ : T(0);
+    const std::size_t skipped = first % 8, blocks = (skipped + count + 7) / 8;
+    lanes_.draw(dropout_.seed, dropout_.step, dropout_.layer, first / 8, blocks, words_);
+    std::memcpy(halves_, words_, blocks * 4 * sizeof(std::uint32_t));
+    lanes_.choose(halves_ + skipped, threshold_, kept_, count, factors_);
     drawn_ = true;
     first_ = first;
     return factors_;
@@ -46,11 +53,12 @@ class Mask {
  private:
   const Dropout& dropout_;
   const cpu::ActivationLanes<T>& lanes_;
-  const std::uint64_t threshold_;
+  const std::uint32_t threshold_;
   const T kept_;
   bool drawn_ = false;
   std::uint64_t first_ = 0;
-  alignas(64) std::uint32_t words_[piece + 8];
+  alignas(64) std::uint32_t words_[piece / 2 + 8];
+  alignas(64) std::uint16_t halves_[piece + 16];
   alignas(64) T factors_[piece];
 };
 

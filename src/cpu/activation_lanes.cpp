@@ -117,6 +117,24 @@ void draw(std::uint64_t seed, std::uint32_t step, std::uint32_t layer, std::uint
 #endif
 
 template <class T>
+void choose(const std::uint16_t* halves, std::uint32_t threshold, T kept, std::size_t count, T* factors) {
+  std::size_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (sizeof(T) == sizeof(std::uint32_t)) {
+    const Tag<T> d;
+    const Tag<std::uint32_t> words;
+    const hn::Rebind<std::uint16_t, Tag<std::uint32_t>> narrow;
+    const auto limit = hn::Set(words, threshold);
+    for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
+      const auto dropped = hn::Lt(hn::PromoteTo(words, hn::LoadU(narrow, halves + i)), limit);
+      hn::StoreU(hn::IfThenZeroElse(hn::RebindMask(d, dropped), hn::Set(d, kept)), d, factors + i);
+    }
+  }
+#endif
+  for (; i < count; ++i) factors[i] = halves[i] < threshold ? T(0) : kept;
+}
+
+template <class T>
 void multiply(const T* x, const T* factor, std::size_t count, T* y) {
   map<T, 2, 1>(count, {Input<T>{x}, {factor, 1}}, {y},
                [](const auto& in) { return std::array<Vec<T>, 1>{hn::Mul(in[0], in[1])}; });
@@ -157,7 +175,7 @@ void glu_gradient(const T* p, const T* q, const T* factor, const T* y_gradient, 
 
 template <class T>
 const ActivationLanes<T>& table() {
-  static const ActivationLanes<T> functions{draw, multiply<T>, gelu<T>, gelu_gradient<T>, glu<T>, glu_gradient<T>};
+  static const ActivationLanes<T> functions{draw, choose<T>, multiply<T>, gelu<T>, gelu_gradient<T>, glu<T>, glu_gradient<T>};
   return functions;
 }
 

@@ -14,6 +14,8 @@ struct ActivationLanes {
   // Blocks first, first + 1, ... of Philox, four words each.
   void (*draw)(std::uint64_t seed, std::uint32_t step, std::uint32_t layer, std::uint64_t first, std::size_t blocks,
                std::uint32_t* words);
+  // 0 where a half-word is below the threshold, `kept` elsewhere.
+  void (*choose)(const std::uint16_t* halves, std::uint32_t threshold, T kept, std::size_t count, T* factors);
   // y = x * factor.
   void (*multiply)(const T* x, const T* factor, std::size_t count, T* y);
   void (*gelu)(const T* x, const T* factor, std::size_t count, T* y);

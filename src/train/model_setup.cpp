@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "rtf/error.h"
+#include "train/caching_allocator.h"
 
 namespace rtf::train {
 namespace {
@@ -84,6 +85,7 @@ void load_averages(const Checkpoint& checkpoint, const nn::SequenceModel& model)
 }
 
 void set_up_torch(const TrainConfig& config) {
+  cache_tensor_memory();
   if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
   at::globalContext().setDeterministicAlgorithms(config.deterministic, /*warn_only=*/false);
   // It would write over every new tensor.
