@@ -37,8 +37,7 @@ double factor(const Dropout& mask, std::size_t row, std::size_t channel, std::si
   const auto words = rtf::philox({static_cast<std::uint32_t>(i / 8), 0, mask.step, mask.layer},
                                  {static_cast<std::uint32_t>(mask.seed), static_cast<std::uint32_t>(mask.seed >> 32)});
   const std::uint32_t half = i % 2 == 0 ? words[i % 8 / 2] & 0xffff : words[i % 8 / 2] >> 16;
-  const double threshold = std::round(mask.p * 0x1p16);
-  return half < threshold ? 0 : 1 / (1 - threshold * 0x1p-16);
+  return half < std::round(mask.p * 0x1p16) ? 0 : 1 / (1 - mask.p);
 }
 
 const std::vector<Dropout> masks{{}, {0.3, 11, 2, 5, 0}, {0.3, 1ull << 40, 2, 5, 3}};

@@ -11,10 +11,10 @@
 
 namespace rtf {
 
-// Each element is dropped with probability p and scaled by 1 / (1 - p) otherwise. Half-word i % 8 of Philox at counter
+// Each element is dropped with probability p, to the nearest 2^-16, and scaled by 1 / (1 - p) otherwise. Half-word i % 8 of Philox at counter
 // (i / 8, step, layer), the low half of a word first, decides element i: the same bits on every device.
 struct Dropout {
-  double p = 0;  // taken to the nearest 2^-16; 0: nothing is dropped
+  double p = 0;  // 0: nothing is dropped
   std::uint64_t seed = 0;
   std::uint32_t step = 0, layer = 0;
   std::size_t tied = 0;  // rows of a sequence, which share one mask of `channels` elements; 0: every element its own

@@ -36,7 +36,7 @@ class Mask {
       : dropout_(dropout),
         lanes_(lanes),
         threshold_(static_cast<std::uint32_t>(std::min(std::round(dropout.p * 0x1p16), 0x1p16 - 1))),
-        kept_(static_cast<T>(1 / (1 - threshold_ * 0x1p-16))) {}
+        kept_(static_cast<T>(1 / (1 - dropout.p))) {}
 
   const T* factors(std::uint64_t first, std::size_t count) {
     if (dropout_.p == 0) return nullptr;
