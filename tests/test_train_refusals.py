@@ -1,10 +1,9 @@
 """What rtf train refuses before the first step, and what stops it later."""
 
+import os
 from pathlib import Path
 
 import numpy as np
-import os
-
 import pytest
 from conftest import COMMAND
 from safetensors.numpy import load_file, save_file
