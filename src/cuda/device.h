@@ -1,0 +1,28 @@
+// What every CUDA source needs: the stream, errors as rtf::Error, and which device it runs on.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+
+namespace rtf::cuda {
+
+// The lowest compute capability that the kernels were compiled for, as 10 * major + minor.
+int compiled_capability();
+
+// Throws rtf::Error when there is no device, no driver new enough, or a device older than the kernels; the message says
+// what to change.
+void require_device(int device);
+
+// Throws when a CUDA call failed: `check("convolve", cudaGetLastError())` after every launch.
+void check(const char* operation, cudaError_t result);
+
+// Lets `kernel` use this much shared memory where it is more than the default 48 KiB.
+template <class Kernel>
+void allow_shared_memory(const char* operation, Kernel* kernel, std::size_t bytes) {
+  if (bytes > 48 * 1024)
+    check(operation, cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                          cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+}
+
+}  // namespace rtf::cuda

@@ -1,0 +1,33 @@
+// Between tensors on the GPU and the CUDA kernels: the stream, memory and errors of torch.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "torch/bridge.h"
+
+namespace rtf::ops {
+
+// The stream that torch works on, with its device made current while this lives.
+class Device {
+ public:
+  explicit Device(const at::Tensor& on) : guard_(on.device()), stream_(c10::cuda::getCurrentCUDAStream()) {}
+  operator cudaStream_t() const { return stream_.stream(); }
+
+ private:
+  c10::cuda::CUDAGuard guard_;
+  c10::cuda::CUDAStream stream_;
+};
+
+// Throws unless `tensor` lives where `on` does: "[rtf::convolve] u is on cuda:0 and the kernel on cpu; move ...".
+void check_device(const char* operation, const char* what, const at::Tensor& tensor, const char* other,
+                  const at::Tensor& on);
+
+// (batch, length, channels) with the samples of a row side by side, copied only where they are not.
+at::Tensor length_last(const at::Tensor& signal);
+
+// Of the sizes of `signal`, with the samples of a row side by side.
+at::Tensor empty_length_last(const at::Tensor& signal, at::ScalarType type);
+
+}  // namespace rtf::ops

@@ -1,0 +1,25 @@
+#include "cuda/device.h"
+#include "torch/cuda/bridge.h"
+
+namespace rtf::ops {
+
+void check_device(const char* operation, const char* what, const at::Tensor& tensor, const char* other,
+                  const at::Tensor& on) {
+  TORCH_CHECK_VALUE(tensor.device() == on.device(), "[rtf::", operation, "] ", what, " is on ", tensor.device(),
+                    " and ", other, " on ", on.device(), "; move them to one device");
+}
+
+at::Tensor length_last(const at::Tensor& signal) {
+  return signal.stride(1) == 1 || signal.size(1) <= 1 ? signal : signal.transpose(1, 2).contiguous().transpose(1, 2);
+}
+
+at::Tensor empty_length_last(const at::Tensor& signal, at::ScalarType type) {
+  return at::empty({signal.size(0), signal.size(2), signal.size(1)}, signal.options().dtype(type)).transpose(1, 2);
+}
+
+}  // namespace rtf::ops
+
+// Called after the library is loaded: says in one line why a device cannot be used.
+extern "C" __attribute__((visibility("default"))) void rtf_cuda_require_device(int device) {
+  rtf::cuda::require_device(device);
+}
