@@ -155,6 +155,33 @@ TEST(Optimizer, AverageFollowsItsFormulaAndIsPutBack) {
   EXPECT_TRUE(at::equal(parameters[0].second, trained));
 }
 
+TEST(Optimizer, ASkippedStepLeavesParametersAndGradients) {
+  OptimizerConfig config;
+  config.lr = 0.1;
+  config.clip = 1e-3;
+  const NamedTensors parameters = model_like(), before = model_like();
+  Optimizer optimizer(parameters, {}, config);
+  loss_of(parameters, 0).backward();
+  const at::Tensor gradient = parameters[0].second.grad().clone();
+  optimizer.begin_step();
+  optimizer.update(optimizer.gradient_norm(), at::ones({}, at::kFloat));
+  expect_same(parameters, before, 1e-300);
+  EXPECT_TRUE(at::equal(parameters[0].second.grad(), gradient));
+  for (const auto& [name, tensor] : optimizer.state()) EXPECT_EQ(tensor.abs().max().item<double>(), 0) << name;
+}
+
+TEST(Optimizer, ZeroedGradientsAddUp) {
+  const NamedTensors parameters = model_like();
+  Optimizer optimizer(parameters, {}, OptimizerConfig());
+  optimizer.zero_gradients();
+  loss_of(parameters, 0).backward();
+  const at::Tensor one = parameters[0].second.grad().clone();
+  loss_of(parameters, 0).backward();
+  EXPECT_TRUE(at::equal(parameters[0].second.grad(), 2 * one));
+  optimizer.zero_gradients();
+  EXPECT_EQ(optimizer.gradient_norm().item<double>(), 0);
+}
+
 // A second optimiser that gets the state goes on with the same bits.
 TEST(Optimizer, StateCarriesOn) {
   OptimizerConfig config;
