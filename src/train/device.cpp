@@ -1,5 +1,6 @@
 #include "train/device.h"
 
+#include <ATen/Context.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
 #include <link.h>
@@ -64,6 +65,7 @@ c10::Device use_device(const std::string& name, bool deterministic) {
     throw Error(error.code(), "device", "device " + name + ": " + without_operation(error.what()));
   }
   const c10::Device device(c10::kCUDA, index);
+  at::globalContext().lazyInitDevice(c10::kCUDA);
   const c10::impl::VirtualGuardImpl cuda(c10::kCUDA);
   cuda.setDevice(device);
   // Graphs cannot be recorded on the default stream.
