@@ -39,6 +39,7 @@ nn::SequenceModelOptions model_options(const Config& config, const Task& task) {
                                             {{"identity", nn::Activation::identity}, {"gelu", nn::Activation::gelu}});
   model.glu = from.glu;
   model.seed = config.train.seed;
+  model.bfloat16 = config.train.precision == "bf16";
 
   nn::RTFOptions& layer = model.layer;
   layer.channels = from.channels;
