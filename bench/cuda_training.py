@@ -1,0 +1,63 @@
+"""One training step of the paper's models on the GPU: ours, JAX and eager PyTorch, each in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+PEERS = Path(__file__).parent / "peers"
+PRECISIONS = ("fp32", "tf32", "bf16")
+
+# What the paper and its released configs say of these experiments. Batch norm everywhere; `last` positions are decoded,
+# or, with 0, their mean.
+DEFAULTS = {"layers": 6, "channels": 256, "denominators": 1, "bidirectional": True, "prenorm": True, "dropout": 0.0,
+            "inner_dropout": 0.0, "vocabulary": 0, "last": 0}  # fmt: skip
+CONFIGURATIONS = [
+    {"name": "copying", "batch": 8, "length": 2048, "layers": 4, "channels": 1024, "order": 64, "bidirectional": False,
+     "vocabulary": 64, "last": 1024, "outputs": 64},
+    {"name": "listops", "batch": 32, "length": 2048, "order": 4, "prenorm": False, "vocabulary": 18, "outputs": 10},
+    {"name": "image", "batch": 50, "length": 1024, "channels": 512, "order": 64, "prenorm": False, "dropout": 0.1,
+     "inner_dropout": 0.1, "outputs": 10},
+    {"name": "pathfinder", "batch": 64, "length": 1024, "order": 64, "denominators": 256, "dropout": 0.1,
+     "inner_dropout": 0.1, "outputs": 2},
+    {"name": "path-x", "batch": 16, "length": 16384, "order": 2048, "denominators": 256, "dropout": 0.1, "outputs": 2},
+]  # fmt: skip
+CONFIGURATIONS = [{**DEFAULTS, **configuration} for configuration in CONFIGURATIONS]
+
+
+def run(command, jobs=None):
+    """The JSON lines that a command prints."""
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([str(word) for word in command], input=json.dumps(jobs), stdout=subprocess.PIPE, text=True,
+                          env=environment)  # fmt: skip
+    if done.returncode != 0:
+        sys.exit(f"{command[0]} failed: {' '.join(map(str, command[1:]))}")
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def measure_jax(seconds):
+    jobs = [{**one, "seconds": seconds} for one in CONFIGURATIONS]
+    return [{"what": "JAX", **done} for done in run([sys.executable, PEERS / "jax_model.py"], jobs)]
+
+
+def measure_torch():
+    jobs = [{**one, "device": "cuda", "steps": 30, "warm_up": 10} for one in CONFIGURATIONS]
+    return [{"what": "release", **done} for done in run([sys.executable, PEERS / "torch_model.py"], jobs)]
+
+
+def measure_ours(build):
+    """bench/training_cuda.cpp: our trainer's step, the whole of it in one CUDA graph."""
+    for one in CONFIGURATIONS:
+        for precision in PRECISIONS:
+            (done,) = run([build / "bench" / "training_cuda", one["name"], "--precision", precision])
+            yield {"what": f"ours, {precision}", "name": one["name"], "ms": done["ms_per_step"],
+                   "peak_memory": done.get("peak_memory")}  # fmt: skip
+
+
+def measure(build, seconds):
+    rows = []
+    for name, part in (("ours", lambda: measure_ours(build)), ("JAX", lambda: measure_jax(seconds)), ("PyTorch", measure_torch)):
+        print(f"training: {name}", file=sys.stderr)
+        rows += part()
+    return rows
