@@ -21,9 +21,10 @@ def events_ms(call, seconds, warm_up=10):
         return [start.elapsed_time(end) for start, end in pairs]
 
     once = timed(1)[0]
-    # What takes a tenth of a second and more is warm after one call.
-    once = timed(warm_up if once < 100 else 1)[-1]
-    return statistics.median(timed(max(3, min(REPEATS, int(1e3 * seconds / max(once, 1e-3))))))
+    if once > 100:  # milliseconds: what takes so long is warm after one call, and repeats itself
+        return timed(1)[0]
+    once = timed(warm_up)[-1]
+    return statistics.median(timed(max(5, min(REPEATS, int(1e3 * seconds / max(once, 1e-3))))))
 
 
 def rotation(buffer_bytes):

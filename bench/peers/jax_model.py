@@ -16,7 +16,7 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
-from jax_layer import milliseconds  # noqa: E402
+from jax_layer import COMPILERS, milliseconds  # noqa: E402
 
 # The default generator of JAX takes longer over dropout's masks.
 jax.config.update("jax_default_prng_impl", "rbg")
@@ -153,7 +153,7 @@ def compile_step(config):
 
 def main():
     configs = json.load(sys.stdin)
-    with concurrent.futures.ThreadPoolExecutor(len(configs)) as pool:
+    with concurrent.futures.ThreadPoolExecutor(COMPILERS) as pool:
         compiled = list(pool.map(compile_step, configs))
     for config, step in zip(configs, compiled):
         state = jax.jit(functools.partial(init_state, config))(jax.random.key(1))
