@@ -5,23 +5,23 @@ Exit code 0 if everything that must be reached is, else 1.
 
 import argparse
 import datetime
+import importlib.util
 import json
 import sys
+from importlib import metadata
 from pathlib import Path
-
-import torch
 
 import cuda_layer
 import cuda_memory
 import cuda_report
 import cuda_training
 
+import torch
+
 PARTS = ("layer", "memory", "training")
 
 
 def machine():
-    from importlib import metadata
-
     def version(package):
         try:
             return metadata.version(package)
@@ -41,10 +41,16 @@ def main():
     parser.add_argument("--build", type=Path, required=True, metavar="DIR", help="build folder, as build/release")
     parser.add_argument("--only", choices=PARTS, help="one part of the three")
     parser.add_argument("--seconds", type=float, default=0.1, help="time for one figure (default 0.1)")
-    parser.add_argument("--out", type=Path, default=Path(".bench/cuda"), metavar="FOLDER", help="results (default .bench/cuda)")
+    parser.add_argument(
+        "--out", type=Path, default=Path(".bench/cuda"), metavar="FOLDER", help="results (default .bench/cuda)"
+    )
     options = parser.parse_args()
     if not torch.cuda.is_available():
         parser.error("PyTorch finds no CUDA device")
+    if importlib.util.find_spec("jax") is None:
+        parser.error(
+            f"{sys.executable} has no JAX; RTF_BENCH_PYTHON=python make bench-cuda takes one that has it and PyTorch"
+        )
     for name in ("librtf_torch.so", "librtf_torch_cuda.so"):
         if not (options.build / name).exists():
             parser.error(f"{options.build} has no {name}; build with a CUDA toolkit (make build)")

@@ -1,16 +1,13 @@
 """The layer on the GPU beside its peers: forward, and forward + backward, over lengths and orders."""
 
-import json
-import os
-import subprocess
 import sys
-from pathlib import Path
 
-import torch
-
+from cuda_peer import run_peer
 from cuda_timing import captured_ms, events_ms, rotation
 from peers import torch_filter
 from peers.torch_layer import TorchLayer, run_pass
+
+import torch
 
 CHANNELS, BATCH = 128, 16
 LENGTHS = [1 << log for log in range(11, 18)]
@@ -20,7 +17,6 @@ EXPANSIONS = (0.25, 1, 2, 4, 8)
 CHUNKED_ORDERS = (8, 16, 64)
 # lfilter's time grows with order times length: a third of a second at this.
 LFILTER_ORDERS, LFILTER_MOST = (8, 64, 1024), 1 << 21
-PEERS = Path(__file__).parent / "peers"
 
 
 def orders(length):
@@ -151,7 +147,12 @@ def measure_torch(batch, length, seconds):
 
 def jax_jobs(lengths, seconds):
     for length in lengths:
-        rtf = [(BATCH, 64, "forward"), (BATCH, length // 2, "forward"), (1, 64, "forward"), (BATCH, 64, "forward_backward")]
+        rtf = [
+            (BATCH, 64, "forward"),
+            (BATCH, length // 2, "forward"),
+            (1, 64, "forward"),
+            (BATCH, 64, "forward_backward"),
+        ]
         s5 = [(BATCH, e, "forward") for e in EXPANSIONS] + [(1, e, "forward") for e in EXPANSIONS if e > 1]
         cases = [("rtf", *case) for case in rtf] + [("s5", batch, int(e * CHANNELS), name) for batch, e, name in s5]
         for layer, batch, order, name in cases:
@@ -159,23 +160,12 @@ def jax_jobs(lengths, seconds):
                    "seconds": seconds}  # fmt: skip
 
 
-def run_jax(script, mode, jobs):
-    """The lines of a JAX peer, which runs in a process of its own with this one's memory given back."""
-    torch.cuda.empty_cache()
-    environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run([sys.executable, PEERS / script, *mode], input=json.dumps(jobs), stdout=subprocess.PIPE,
-                          text=True, env=environment)  # fmt: skip
-    if done.returncode != 0:
-        sys.exit(f"{script} failed")
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
 def measure_jax(lengths, seconds):
     names = {("rtf", "forward"): "JAX", ("rtf", "forward_backward"): "JAX, forward + backward", ("s5", "forward"): "S5"}
     return [
         {"what": names[done["layer"], done["pass"]], "batch": done["batch"], "length": done["length"],
          "order": done["order"], "ms": done.get("ms")}
-        for done in run_jax("jax_layer.py", ["time"], list(jax_jobs(lengths, seconds)))
+        for done in run_peer("jax_layer.py", "time", jobs=list(jax_jobs(lengths, seconds)))
     ]  # fmt: skip
 
 

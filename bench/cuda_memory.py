@@ -2,16 +2,16 @@
 
 import sys
 
-import torch
+from cuda_peer import run_peer
 
-from cuda_layer import run_jax
+import torch
 
 CHANNELS = 1024
 SIZES = [(1 << length, 1 << order) for length in range(12, 18) for order in range(8, length)]
 
 
 def peak(call):
-    """By how much a call raises the allocated memory above what it was, at most; a call before it makes what is kept."""
+    """By how much a call raises the allocated memory at most; one before it has made what is kept."""
     call()
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
@@ -51,6 +51,8 @@ def measure():
         torch.cuda.empty_cache()
     jobs = [{"layer": "s5", "batch": 1, "length": length, "channels": CHANNELS, "order": order, "pass": "forward"}
             for length, order in SIZES]  # fmt: skip
-    for done in run_jax("jax_layer.py", ["memory"], jobs):
-        rows.append({"what": "S5", "length": done["length"], "order": done["order"], "peak_bytes": done.get("peak_bytes")})
+    for done in run_peer("jax_layer.py", "memory", jobs=jobs):
+        rows.append(
+            {"what": "S5", "length": done["length"], "order": done["order"], "peak_bytes": done.get("peak_bytes")}
+        )
     return rows

@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import cuda_memory
+import cuda_plot
 import cuda_training
+from cuda_rows import Rows, log2
 
 # Times the copy, by log2 of the length. The paper's lengths; 2^16 as 2^15 and 2^17.
 MUST = {11: 4, 12: 4, 13: 5, 14: 6, 15: 7, 16: 7, 17: 7}
@@ -22,16 +24,12 @@ TRAINING_MUST, TRAINING_AIM = 1.8, 3
 ERROR_BOUND = 1e-5
 
 
-def log2(length):
-    return length.bit_length() - 1
-
-
 def table(title, head, rows):
     """Rows of text, the first column to the left."""
     lines = [list(map(str, line)) for line in (head, *rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    aligned = ["  ".join(cell.rjust(width) if i else cell.ljust(width) for i, (cell, width) in enumerate(zip(line, widths)))
-               for line in lines]  # fmt: skip
+    left = [f"{line[0]:{widths[0]}}" for line in lines]
+    aligned = ["  ".join([first, *map(str.rjust, line[1:], widths[1:])]) for first, line in zip(left, lines)]
     print("\n".join(["", title, aligned[0], "  ".join("-" * width for width in widths), *aligned[1:]]))
 
 
@@ -50,21 +48,6 @@ class Verdicts:
         return " !"
 
 
-class Rows:
-    """The layer's figures by what, batch, length and order."""
-
-    def __init__(self, rows):
-        self.ms = {(row["what"], row["batch"], row["length"], row["order"]): row["ms"] for row in rows}
-        self.errors = {row["length"]: row["error"] for row in rows if "error" in row and row["batch"] > 1}
-        self.lengths = sorted({row["length"] for row in rows})
-
-    def get(self, what, batch, length, order=None):
-        return self.ms.get((what, batch, length, order))
-
-    def orders(self, what, batch, length):
-        return sorted(key[3] for key in self.ms if key[:3] == (what, batch, length))
-
-
 def number(value, form=".4f"):
     return "-" if value is None else format(value, form)
 
@@ -75,7 +58,10 @@ def against(ms, peer):
 
 def report_orders(rows, verdicts):
     for batch, flat in FLAT.items():
-        columns = sorted({n for length in rows.lengths for n in rows.orders("ours", batch, length)} & {8, 32, 64, 128, 256, 512, 1024})
+        columns = sorted(
+            {n for length in rows.lengths for n in rows.orders("ours", batch, length)}
+            & {8, 32, 64, 128, 256, 512, 1024}
+        )
         lines = []
         for length in rows.lengths:
             orders = [n for n in rows.orders("ours", batch, length) if n != 32]
@@ -83,11 +69,13 @@ def report_orders(rows, verdicts):
                 continue
             ms = [rows.get("ours", batch, length, n) for n in orders]
             spread = max(ms) / min(ms) - 1
-            mark = verdicts.check(spread <= flat, f"batch {batch}, 2^{log2(length)}: {spread:.1%} from n = 8 to L/2, must {flat:.0%}")
+            mark = verdicts.check(
+                spread <= flat, f"batch {batch}, 2^{log2(length)}: {spread:.1%} from n = 8 to L/2, must {flat:.0%}"
+            )
             cells = [number(rows.get("ours", batch, length, n)) for n in columns]
             cells.append(number(rows.get("ours", batch, length, length // 2)))
             lines.append([f"2^{log2(length)}", *cells, f"{spread:.1%}{mark}"])
-        table(f"Ours by order n, batch {batch}, ms; the last column is the spread from n = 8 to L/2, must be {flat:.0%}",
+        table(f"Ours by order n, batch {batch}, ms; the spread from n = 8 to L/2 must be at most {flat:.0%}",
               ["L", *(f"n={n}" for n in columns), "n=L/2", "spread"], lines)  # fmt: skip
 
 
@@ -96,7 +84,9 @@ def report_copy(rows, verdicts):
     for length in rows.lengths:
         copy, log = rows.get("copy", 16, length), log2(length)
         worst = max(rows.get("ours", 16, length, n) for n in rows.orders("ours", 16, length))
-        mark = verdicts.check(worst / copy <= MUST[log], f"2^{log}: {worst / copy:.2f} times the copy, must {MUST[log]}")
+        mark = verdicts.check(
+            worst / copy <= MUST[log], f"2^{log}: {worst / copy:.2f} times the copy, must {MUST[log]}"
+        )
         error = rows.errors[length]
         wrong = verdicts.check(error <= ERROR_BOUND, f"2^{log}: error {error:.1e}, bound {ERROR_BOUND:.0e}")
         chunked = {n: rows.get("ours, filter", 16, length, n) for n in rows.orders("ours, filter", 16, length)}
@@ -108,11 +98,12 @@ def report_copy(rows, verdicts):
         lines.append([
             f"2^{log}", number(copy), number(worst), f"{worst / copy:.2f}{mark}", MUST[log], AIM[log],
             f"{best(16) if 16 in chunked else best(8):.2f}", AIM_16[log], f"{best(64):.2f}", AIM_64[log],
-            number(rows.get("ours, eager", 16, length, 64)), number(half), f"{half / half_copy:.2f}", f"{error:.1e}{wrong}",
+            number(rows.get("ours, eager", 16, length, 64)), number(half), f"{half / half_copy:.2f}",
+            f"{error:.1e}{wrong}",
         ])  # fmt: skip
     table("Forward, batch 16, 128 channels, float32: kernel and convolution captured in a CUDA graph, slowest order",
-          ["L", "copy ms", "ours ms", "x copy", "must", "aim", "n<=16", "aim", "n<=64", "aim", "eager n=64", "bf16 n=64", "x copy",
-           "error"], lines)  # fmt: skip
+          ["L", "copy ms", "ours ms", "x copy", "must", "aim", "n<=16", "aim", "n<=64", "aim", "eager n=64",
+           "bf16 n=64", "x copy", "error"], lines)  # fmt: skip
 
 
 def report_peers(rows, verdicts):
@@ -128,7 +119,11 @@ def report_peers(rows, verdicts):
             for what in ("release", "JAX"):
                 for n in (64, length // 2):
                     peer = rows.get(what, batch, length, n)
-                    cells.append(beaten(rows.get("ours", batch, length, n), peer, f"{what}, batch {batch}, L = {length}, n = {n}"))
+                    cells.append(
+                        beaten(
+                            rows.get("ours", batch, length, n), peer, f"{what}, batch {batch}, L = {length}, n = {n}"
+                        )
+                    )
             for n in (8, 64, 1024):
                 peer = rows.get("lfilter", batch, length, n)
                 cells.append(beaten(rows.get("ours", batch, length, n), peer, f"lfilter, L = {length}, n = {n}"))
@@ -151,14 +146,19 @@ def report_peers(rows, verdicts):
 def report_backward(rows, verdicts):
     lines = []
     for length in rows.lengths:
-        ours, release, jax = (rows.get(f"{who}, forward + backward", 16, length, 64) for who in ("ours", "release", "JAX"))
+        ours, release, jax = (
+            rows.get(f"{who}, forward + backward", 16, length, 64) for who in ("ours", "release", "JAX")
+        )
         if ours is None or release is None:
             continue
         mark = ""
         if length == 1 << 17:
-            mark = verdicts.check(release / ours >= BACKWARD_MUST, f"forward + backward at 2^17: {release / ours:.1f} times the release, must {BACKWARD_MUST}")
+            mark = verdicts.check(
+                release / ours >= BACKWARD_MUST,
+                f"forward + backward at 2^17: {release / ours:.1f} times the release, must {BACKWARD_MUST}",
+            )
         lines.append([f"2^{log2(length)}", number(ours), against(ours, release) + mark, against(ours, jax)])
-    table(f"Forward + backward, batch 16, n = 64, ms; at 2^17 {BACKWARD_MUST} x the release must be reached, aim {BACKWARD_AIM}",
+    table(f"Forward + backward, batch 16, n = 64, ms; at 2^17 {BACKWARD_MUST} x the release needed, aim {BACKWARD_AIM}",
           ["L", "ours", "release", "JAX"], lines)  # fmt: skip
 
 
@@ -176,16 +176,27 @@ def report_memory(rows, verdicts):
                 continue
             row = ours[length, order]
             share = row["extra_bytes"] / (4 * length * cuda_memory.CHANNELS)
-            mark = verdicts.check(share <= MEMORY_MUST, f"memory, L = 2^{log2(length)}, n = 2^{log2(order)}: {share:.2f} L d floats, must {MEMORY_MUST}")
+            mark = verdicts.check(
+                share <= MEMORY_MUST,
+                f"memory, L = 2^{log2(length)}, n = 2^{log2(order)}: {share:.2f} L d floats, must {MEMORY_MUST}",
+            )
             one.append(f"{share:.2f}{mark}")
             other = s5.get((length, order))
             theirs = "-" if not s5 else "OOM" if other is None else f"{other / 2**20:.0f}"
-            two.append(f"{row['peak_bytes'] / 2**20:.0f} / {cuda_memory.paper_bytes(length, order) / 2**20:.0f} / {theirs}")
+            two.append(
+                f"{row['peak_bytes'] / 2**20:.0f} / {cuda_memory.paper_bytes(length, order) / 2**20:.0f} / {theirs}"
+            )
         extra.append(one)
         whole.append(two)
     head = ["n \\ L", *(f"2^{log2(length)}" for length in lengths)]
-    table(f"Peak memory beyond input, output and parameters, forward, batch 1, 1,024 channels, in L d floats; at most {MEMORY_MUST}", head, extra)
-    table("The whole peak with channel mixing, MiB: ours / the paper's RTF in JAX / S5 in JAX, measured here", head, whole)
+    table(
+        f"Peak memory beyond input, output and parameters, batch 1, 1,024 channels, in L d floats; at most {MEMORY_MUST}",
+        head,
+        extra,
+    )
+    table(
+        "The whole peak with channel mixing, MiB: ours / the paper's RTF in JAX / S5 in JAX, measured here", head, whole
+    )
 
 
 def report_training(rows, verdicts):
@@ -199,69 +210,20 @@ def report_training(rows, verdicts):
         ratio, mark = "-", ""
         if ours and jax:
             ratio = f"{jax / ours:.2f}"
-            mark = verdicts.check(jax / ours >= TRAINING_MUST, f"training, {name}: {jax / ours:.2f} times as fast as JAX, must {TRAINING_MUST}")
+            mark = verdicts.check(
+                jax / ours >= TRAINING_MUST,
+                f"training, {name}: {jax / ours:.2f} times as fast as JAX, must {TRAINING_MUST}",
+            )
         sizes = f"{one['layers']} x {one['channels']}, n = {one['order']}, ({one['batch']}, {one['length']})"
-        norm = ("pre" if one["prenorm"] else "post") + f"norm, {one['denominators']} den., dropout {one['dropout']:g}/{one['inner_dropout']:g}"
-        lines.append([name, sizes, norm, "both" if one["bidirectional"] else "causal", *cells, number(jax, ".2f"), f"{ratio}{mark}",
-                      f"{jax / half:.2f}" if half and jax else "-", number(release, ".2f"),
+        norm = (
+            "pre" if one["prenorm"] else "post"
+        ) + f"norm, {one['denominators']} den., dropout {one['dropout']:g}/{one['inner_dropout']:g}"
+        lines.append([name, sizes, norm, "both" if one["bidirectional"] else "causal", *cells, number(jax, ".2f"),
+                      f"{ratio}{mark}", f"{jax / half:.2f}" if half and jax else "-", number(release, ".2f"),
                       f"{release / ours:.2f}" if ours and release else "-"])  # fmt: skip
-    table(f"Training step, ms; batch norm, AdamW; must be {TRAINING_MUST} times as fast as JAX in TF32, aim {TRAINING_AIM}",
-          ["task", "layers x channels", "norm, denominators, dropout outer/inner", "direction", "ours fp32", "tf32", "bf16",
-           "JAX tf32", "x ours tf32", "x bf16", "release tf32", "x ours tf32"], lines)  # fmt: skip
-
-
-def plot(results, path):
-    try:
-        import matplotlib
-    except ImportError:
-        print(f"matplotlib is not installed: no picture; bench/cuda_report.py {path.with_suffix('.json')} draws it", file=sys.stderr)
-        return
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    panels = [name for name in ("layer", "training") if name in results]
-    if not panels:
-        return
-    figure, axes = plt.subplots(1, len(panels), figsize=(6.5 * len(panels), 4.5), layout="constrained", squeeze=False)
-    for one, name in zip(axes[0], panels):
-        (plot_layer if name == "layer" else plot_training)(one, results[name])
-    figure.suptitle(f"{results['machine']['gpu']}", fontsize=10, x=0.01, ha="left")
-    figure.savefig(path, dpi=140)
-
-
-def plot_layer(axes, rows):
-    rows = Rows(rows)
-    for what, order, label, style in (
-        ("copy", None, "copy of the samples", "k:"), ("ours", 64, "ours", "-o"), ("ours, mixed", 1024, "ours, mixed", "--o"),
-        ("JAX", 64, "JAX", "-s"), ("S5", 128, "S5, e = 1, mixed", "-^"), ("S5", 1024, "S5, e = 8, mixed", "-v"),
-        ("release", 64, "PyTorch, as released", "-d"), ("lfilter", 64, "lfilter, n = 64", "-x"),
-    ):  # fmt: skip
-        points = [(log2(length), rows.get(what, 16, length, order)) for length in rows.lengths]
-        points = [point for point in points if point[1] is not None]
-        if points:
-            axes.plot(*zip(*points), style, label=label, markersize=4)
-    axes.set_yscale("log")
-    axes.set_xticks([log2(length) for length in rows.lengths], [f"$2^{{{log2(length)}}}$" for length in rows.lengths])
-    axes.set_xlabel("length")
-    axes.set_title("Layer forward, batch 16, 128 channels, ms", fontsize=9, loc="left")
-    axes.grid(color="0.9", linewidth=0.6)
-    axes.legend(fontsize=7, frameon=False)
-
-
-def plot_training(axes, rows):
-    names = [one["name"] for one in cuda_training.CONFIGURATIONS]
-    sides = list(dict.fromkeys(row["what"] for row in rows))
-    for side_number, side in enumerate(sides):
-        ms = {row["name"]: row["ms"] for row in rows if row["what"] == side}
-        width = 0.8 / len(sides)
-        places = [i + (side_number - (len(sides) - 1) / 2) * width for i in range(len(names))]
-        axes.bar(places, [ms.get(name, 0) for name in names], width, label=side)
-    axes.set_xticks(range(len(names)), names)
-    axes.set_yscale("log")
-    axes.set_title("Training step, ms", fontsize=9, loc="left")
-    axes.grid(axis="y", color="0.9", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.legend(fontsize=7, frameon=False)
+    table(f"Training step, ms; batch norm, AdamW; {TRAINING_MUST} times as fast as JAX in TF32 needed, aim {TRAINING_AIM}",
+          ["task", "layers x channels", "norm, denominators, dropout outer/inner", "direction", "ours fp32", "tf32",
+           "bf16", "JAX tf32", "x ours tf32", "x bf16", "release tf32", "x ours tf32"], lines)  # fmt: skip
 
 
 def report(results, picture):
@@ -280,7 +242,7 @@ def report(results, picture):
     print(f"\n{verdicts.total - len(verdicts.missed)} of {verdicts.total} required figures are reached")
     for line in verdicts.missed:
         print(f"  missed: {line}")
-    plot(results, picture)
+    cuda_plot.save(results, picture)
     return 1 if verdicts.missed else 0
 
 

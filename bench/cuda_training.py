@@ -1,12 +1,9 @@
 """One training step of the paper's models on the GPU: ours, JAX and eager PyTorch, each in a process of its own."""
 
-import json
-import os
-import subprocess
 import sys
-from pathlib import Path
 
-PEERS = Path(__file__).parent / "peers"
+from cuda_peer import run, run_peer
+
 PRECISIONS = ("fp32", "tf32", "bf16")
 
 # What the paper and its released configs say of these experiments. Batch norm everywhere; `last` positions are decoded,
@@ -26,24 +23,14 @@ CONFIGURATIONS = [
 CONFIGURATIONS = [{**DEFAULTS, **configuration} for configuration in CONFIGURATIONS]
 
 
-def run(command, jobs=None):
-    """The JSON lines that a command prints."""
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run([str(word) for word in command], input=json.dumps(jobs), stdout=subprocess.PIPE, text=True,
-                          env=environment)  # fmt: skip
-    if done.returncode != 0:
-        sys.exit(f"{command[0]} failed: {' '.join(map(str, command[1:]))}")
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-
-
 def measure_jax(seconds):
     jobs = [{**one, "seconds": seconds} for one in CONFIGURATIONS]
-    return [{"what": "JAX", **done} for done in run([sys.executable, PEERS / "jax_model.py"], jobs)]
+    return [{"what": "JAX", **done} for done in run_peer("jax_model.py", jobs=jobs)]
 
 
 def measure_torch():
     jobs = [{**one, "device": "cuda", "steps": 30, "warm_up": 10} for one in CONFIGURATIONS]
-    return [{"what": "release", **done} for done in run([sys.executable, PEERS / "torch_model.py"], jobs)]
+    return [{"what": "release", **done} for done in run_peer("torch_model.py", jobs=jobs)]
 
 
 def measure_ours(build):
@@ -55,7 +42,11 @@ def measure_ours(build):
 
 def measure(build, seconds):
     rows = []
-    for name, part in (("ours", lambda: measure_ours(build)), ("JAX", lambda: measure_jax(seconds)), ("PyTorch", measure_torch)):
+    for name, part in (
+        ("ours", lambda: measure_ours(build)),
+        ("JAX", lambda: measure_jax(seconds)),
+        ("PyTorch", measure_torch),
+    ):
         print(f"training: {name}", file=sys.stderr)
         rows += part()
     return rows

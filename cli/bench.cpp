@@ -37,13 +37,21 @@ constexpr int64_t latency_channels = 128, memory_channels = 1024;
 const std::vector<PaperRow> latency_rows = {
     {0.25, 11, {"0.126", "0.214", "0.401", "0.798", "1.508", "2.980", "5.805"}, {}},
     {0.5, 11, {"0.200", "0.336", "0.730", "1.396", "2.737", "5.364", "10.384"}, {}},
-    {1, 11, {"0.328", "0.672", "1.248", "2.582", "4.906", "9.232", "18.184"},
+    {1,
+     11,
+     {"0.328", "0.672", "1.248", "2.582", "4.906", "9.232", "18.184"},
      {"0.102", "0.373", "0.770", "1.558", "3.443", "8.345", "17.824"}},
-    {2, 11, {"0.623", "1.194", "2.317", "4.566", "8.573", "17.137", "34.219"},
+    {2,
+     11,
+     {"0.623", "1.194", "2.317", "4.566", "8.573", "17.137", "34.219"},
      {"0.104", "0.385", "0.793", "1.610", "3.543", "8.547", "18.220"}},
-    {4, 11, {"1.156", "2.312", "4.403", "8.334", "16.830", "33.545", "67.033"},
+    {4,
+     11,
+     {"1.156", "2.312", "4.403", "8.334", "16.830", "33.545", "67.033"},
      {"0.104", "0.372", "0.777", "1.564", "3.451", "8.372", "17.895"}},
-    {8, 11, {"2.214", "4.363", "8.328", "16.438", "33.714", "67.336", "137.632"},
+    {8,
+     11,
+     {"2.214", "4.363", "8.328", "16.438", "33.714", "67.336", "137.632"},
      {"0.102", "0.372", "0.777", "1.577", "3.473", "8.402", "17.963"}},
 };
 
@@ -143,17 +151,21 @@ void run(const BenchOptions& options) {
   const bool is_latency = options.table == "latency";
   const c10::Device device = train::use_device(options.device, /*deterministic=*/false);
   if (!is_latency && device.is_cpu())
-    throw Error(ErrorCode::argument, "bench", "the memory table is measured on a GPU; --device cpu has the latency table");
+    throw Error(ErrorCode::argument, "bench",
+                "the memory table is measured on a GPU; --device cpu has the latency table");
   const c10::InferenceMode without_gradients;
   at::globalContext().setAllowTF32CuBLAS(true);  // as in the paper's JAX
   const auto& rows = is_latency ? latency_rows : memory_rows;
   const int first = rows.front().first_length, last = first + static_cast<int>(rows.front().s5.size()) - 1;
   std::vector<std::string> header = {is_latency ? "n / channels" : "n"};
-  for (int log = first; log <= last && int64_t{1} << log <= options.longest; ++log) header.push_back("L = " + power(log));
+  for (int log = first; log <= last && int64_t{1} << log <= options.longest; ++log)
+    header.push_back("L = " + power(log));
   train::Table table(header);
   for (const PaperRow& row : rows) {
-    const auto order = is_latency ? static_cast<int64_t>(row.size * latency_channels) : int64_t{1} << static_cast<int>(row.size);
-    std::vector<std::string> cells = {is_latency ? number(row.size, row.size < 1 ? 2 : 0) : power(static_cast<int>(row.size))};
+    const auto order =
+        is_latency ? static_cast<int64_t>(row.size * latency_channels) : int64_t{1} << static_cast<int>(row.size);
+    std::vector<std::string> cells = {is_latency ? number(row.size, row.size < 1 ? 2 : 0)
+                                                 : power(static_cast<int>(row.size))};
     for (int log = first; cells.size() < header.size(); ++log) {
       const int index = log - row.first_length;
       if (index < 0) {
@@ -168,13 +180,17 @@ void run(const BenchOptions& options) {
     table.row(std::move(cells));
   }
   if (is_latency) {
-    std::printf("Forward pass in ms, %lld channels, channel mixing in TF32 included: ours on %s at batch %lld | the paper's RTF | its S5 "
-                "(H100, batch not stated)\n",
-                static_cast<long long>(latency_channels), options.device.c_str(), static_cast<long long>(options.batch));
+    std::printf(
+        "Forward pass in ms, %lld channels, channel mixing in TF32 included: ours on %s at batch %lld | the paper's "
+        "RTF | its S5 "
+        "(H100, batch not stated)\n",
+        static_cast<long long>(latency_channels), options.device.c_str(), static_cast<long long>(options.batch));
   } else {
-    std::printf("Peak memory of a forward pass in MiB, batch 1, %lld channels, channel mixing included: ours on %s | the paper's "
-                "RTF | its S5 (A100; from 1,000 on in GiB / 1000)\n",
-                static_cast<long long>(memory_channels), options.device.c_str());
+    std::printf(
+        "Peak memory of a forward pass in MiB, batch 1, %lld channels, channel mixing included: ours on %s | the "
+        "paper's "
+        "RTF | its S5 (A100; from 1,000 on in GiB / 1000)\n",
+        static_cast<long long>(memory_channels), options.device.c_str());
   }
   std::fputs(table.text().c_str(), stdout);
 }

@@ -1,7 +1,7 @@
 """Algorithm 1 and S5 as JAX users run them: one jitted function each, the S5 layer by associative scan.
 
-jax_layer.py time|memory: reads a list of jobs from standard input, as JSON, and writes one JSON line a job, in the order
-in which they are done. A job is {"layer": "rtf"|"s5", "batch", "length", "channels", "order", "pass", "seconds"}.
+jax_layer.py time|memory: reads a list of jobs from standard input, as JSON, and writes one JSON line a job, in the
+order in which they are done. A job is {"layer": "rtf"|"s5", "batch", "length", "channels", "order", "pass", "seconds"}.
 """
 
 import concurrent.futures

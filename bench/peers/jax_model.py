@@ -53,9 +53,9 @@ def init(config, key):
             "output": linear(key, channels, 2 * channels),
         }
 
-    tokens = config["vocabulary"] > 0
+    tokens = config["vocabulary"]
     return {
-        "encoder": jax.random.normal(keys[0], (config["vocabulary"], channels)) if tokens else linear(keys[0], 1, channels),
+        "encoder": jax.random.normal(keys[0], (tokens, channels)) if tokens else linear(keys[0], 1, channels),
         "blocks": [block(key) for key in keys[2:]],
         "norm": init_norm(channels),
         "decoder": linear(keys[1], channels, config["outputs"]),
@@ -77,7 +77,7 @@ def dropout(key, p, x, tied=False):
 
 
 def layer(p, u):
-    """Algorithm 1, then the padded convolution; the backward kernel follows the forward one, reversed, on the circle."""
+    """Algorithm 1, then the padded convolution; the backward kernel ends the circle of the forward one, reversed."""
     length, channels = u.shape[-1], u.shape[1]
     a = jnp.fft.rfft(jnp.pad(p["a"], ((0, 0), (0, 0), (1, 0)), constant_values=1.0), length)
     b = jnp.fft.rfft(jnp.pad(p["b"], ((0, 0), (0, 0), (1, 0))), length)
@@ -138,7 +138,9 @@ def init_state(config, key):
 
 def draw_data(config, key):
     batch, length, classes = config["batch"], config["length"], config["vocabulary"]
-    inputs = jax.random.randint(key, (batch, length), 0, classes) if classes else jax.random.normal(key, (batch, length))
+    inputs = (
+        jax.random.randint(key, (batch, length), 0, classes) if classes else jax.random.normal(key, (batch, length))
+    )
     return inputs, jax.random.randint(key, (batch, config["last"] or 1), 0, config["outputs"])
 
 

@@ -1,7 +1,7 @@
 """The paper's backbone in eager PyTorch with the published layer: what its users train today.
 
-torch_model.py: reads a list of configs from standard input, as JSON (training.py and cuda_training.py have them), trains
-each on random data and prints one JSON line a config, {"name", "ms"}: the median milliseconds of a step after the first
+torch_model.py: reads a list of configs from standard input, as JSON (training.py and cuda_training.py have them),
+trains each on random data and prints one JSON line a config, {"name", "ms"}: the median milliseconds of a step after the first
 "warm_up". On a GPU matrix products are in TF32.
 """
 
@@ -10,9 +10,10 @@ import statistics
 import sys
 import time
 
+from torch.nn import functional as F
+
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 
 class Layer(nn.Module):

@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import oracle
-import torch
 from scipy import signal
+
+import torch
 
 DEVICE = "cuda"
 # Relative to the largest value, for well-conditioned filters.
@@ -39,7 +40,12 @@ def draw_length(rng, longest):
 def draw_order(rng, length, most):
     """0, small, anything up to the length, and a little past it."""
     any_order = int(np.exp(rng.uniform(0, np.log(length + 1))))
-    return int(min(most, rng.choice([0, 1, 2, 3, 8, 16, 33, any_order, length // 2, length - 1, length, length + 1, length + 5])))
+    return int(
+        min(
+            most,
+            rng.choice([0, 1, 2, 3, 8, 16, 33, any_order, length // 2, length - 1, length, length + 1, length + 5]),
+        )
+    )
 
 
 def condition(a, length):
@@ -162,7 +168,8 @@ def compare(case, function, inputs):
                 largest = max(largest, terms(*in_double)[number])
             share = error / max(case.bound() * largest, 1e-300)
             assert share <= 1, (
-                f"{kind} {number}: off by {error / max(largest, 1e-300):.2e} of the largest value, bound {case.bound():.2e}; {case}"
+                f"{kind} {number}: off by {error / max(largest, 1e-300):.2e} of the largest value, "
+                f"bound {case.bound():.2e}; {case}"
             )
             worst = max(worst, share)
     return worst

@@ -57,4 +57,6 @@ def pytest_terminal_summary(terminalreporter, config):
         return
     terminalreporter.section(f"{sum(row[0] for row in report.values())} random cases, GPU against CPU in double")
     for (operator, storage), (count, share, sizes) in sorted(report.items()):
-        terminalreporter.write_line(f"{operator:14} {storage:9} {count:5} cases, worst {share:6.1%} of the bound at {sizes}")
+        terminalreporter.write_line(
+            f"{operator:14} {storage:9} {count:5} cases, worst {share:6.1%} of the bound at {sizes}"
+        )

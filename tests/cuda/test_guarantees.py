@@ -1,5 +1,5 @@
-"""What holds of the operators on the GPU besides their values: gradcheck in double, the same bits twice, and capture in a
-CUDA graph, forward and backward."""
+"""What holds of the operators on the GPU besides their values: gradcheck in double, the same bits twice, and capture
+in a CUDA graph, forward and backward."""
 
 import pytest
 
@@ -104,7 +104,13 @@ def test_the_same_bits_twice_with_a_state(cuda_ops, length):
     generator = torch.Generator("cuda").manual_seed(1)
     normal = lambda *shape: torch.randn(*shape, device="cuda", generator=generator)
     a = normal(6, 8)
-    leaves = [normal(4, length, 24), 0.9 * a / a.abs().sum(1, keepdim=True), normal(24, 8), normal(24), normal(4, 24, 8).double()]
+    leaves = [
+        normal(4, length, 24),
+        0.9 * a / a.abs().sum(1, keepdim=True),
+        normal(24, 8),
+        normal(24),
+        normal(4, 24, 8).double(),
+    ]
     leaves = [x.requires_grad_() for x in leaves]
 
     def run():

@@ -33,7 +33,9 @@ def convolve(ops, rng):
         options, u = {"offsets": case.offsets()}, u[:1]
 
     def function(device, u, k):
-        return ops.convolve(u, k, bidirectional, **{name: x if x is None else x.to(device) for name, x in options.items()})
+        return ops.convolve(
+            u, k, bidirectional, **{name: x if x is None else x.to(device) for name, x in options.items()}
+        )
 
     return case, function, (u, k)
 
@@ -109,8 +111,8 @@ def batch_norm(ops, rng):
 
 # How many cases of each, in all.
 OPERATORS = {
-    kernel: 300, exact_kernel: 60, convolve: 700, filter_: 250, prefill: 60, step: 150, dropout: 100, gelu: 200, glu: 200,
-    batch_norm: 150,
+    kernel: 300, exact_kernel: 60, convolve: 700, filter_: 250, prefill: 60, step: 150, dropout: 100, gelu: 200,
+    glu: 200, batch_norm: 150,
 }  # fmt: skip
 assert sum(OPERATORS.values()) >= 2000
 
