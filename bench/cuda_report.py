@@ -190,7 +190,7 @@ def report_memory(rows, verdicts):
         whole.append(two)
     head = ["n \\ L", *(f"2^{log2(length)}" for length in lengths)]
     table(
-        f"Peak memory beyond input, output and parameters, batch 1, 1,024 channels, in L d floats; at most {MEMORY_MUST}",
+        f"Peak memory beyond input, output and parameters, batch 1, d = 1,024, in L d floats; at most {MEMORY_MUST}",
         head,
         extra,
     )
@@ -221,7 +221,7 @@ def report_training(rows, verdicts):
         lines.append([name, sizes, norm, "both" if one["bidirectional"] else "causal", *cells, number(jax, ".2f"),
                       f"{ratio}{mark}", f"{jax / half:.2f}" if half and jax else "-", number(release, ".2f"),
                       f"{release / ours:.2f}" if ours and release else "-"])  # fmt: skip
-    table(f"Training step, ms; batch norm, AdamW; {TRAINING_MUST} times as fast as JAX in TF32 needed, aim {TRAINING_AIM}",
+    table(f"Training step, ms; batch norm, AdamW; {TRAINING_MUST} times as fast as JAX TF32 needed, aim {TRAINING_AIM}",
           ["task", "layers x channels", "norm, denominators, dropout outer/inner", "direction", "ours fp32", "tf32",
            "bf16", "JAX tf32", "x ours tf32", "x bf16", "release tf32", "x ours tf32"], lines)  # fmt: skip
 

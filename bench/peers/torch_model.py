@@ -1,8 +1,8 @@
 """The paper's backbone in eager PyTorch with the published layer: what its users train today.
 
 torch_model.py: reads a list of configs from standard input, as JSON (training.py and cuda_training.py have them),
-trains each on random data and prints one JSON line a config, {"name", "ms"}: the median milliseconds of a step after the first
-"warm_up". On a GPU matrix products are in TF32.
+trains each on random data and prints one JSON line a config, {"name", "ms"}: the median milliseconds of a
+step after the first "warm_up". On a GPU matrix products are in TF32.
 """
 
 import json
