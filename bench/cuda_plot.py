@@ -33,7 +33,8 @@ def plot_layer(axes, rows):
     for what, order, label, style in (
         ("copy", None, "copy of the samples", "k:"), ("ours", 64, "ours", "-o"),
         ("ours, mixed", 1024, "ours, mixed", "--o"), ("JAX", 64, "JAX", "-s"), ("S5", 128, "S5, e = 1, mixed", "-^"),
-        ("S5", 1024, "S5, e = 8, mixed", "-v"), ("release", 64, "PyTorch, as released", "-d"), ("lfilter", 64, "lfilter, n = 64", "-x"),
+        ("S5", 1024, "S5, e = 8, mixed", "-v"), ("release", 64, "PyTorch, as released", "-d"),
+        ("lfilter", 64, "lfilter, n = 64", "-x"),
     ):  # fmt: skip
         points = [(log2(length), rows.get(what, 16, length, order)) for length in rows.lengths]
         points = [point for point in points if point[1] is not None]

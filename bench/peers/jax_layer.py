@@ -102,9 +102,11 @@ def describe(job):
 
 
 def compile_job(job):
+    """The job's function, and the one that draws its arguments."""
     function, arguments = describe(job)
-    shapes = jax.eval_shape(arguments, jax.random.key(0))
-    return jax.jit(function).lower(*shapes).compile()
+    key = jax.random.key(0)
+    shapes = jax.eval_shape(arguments, key)
+    return jax.jit(function).lower(*shapes).compile(), jax.jit(arguments).lower(key).compile()
 
 
 def milliseconds(call, seconds):
@@ -129,10 +131,8 @@ def is_out_of_memory(error):
     return "RESOURCE_EXHAUSTED" in str(error) or "out of memory" in str(error).lower()
 
 
-def time_job(job, compiled):
-    _, arguments = describe(job)
-    values = jax.jit(arguments)(jax.random.key(1))
-    return {"ms": milliseconds(lambda: compiled(*values), job["seconds"])}
+def time_job(job, compiled, arguments):
+    return {"ms": milliseconds(lambda: compiled(*arguments), job["seconds"])}
 
 
 def planned_bytes(compiled):
@@ -140,11 +140,9 @@ def planned_bytes(compiled):
     return plan.argument_size_in_bytes + plan.output_size_in_bytes + plan.temp_size_in_bytes
 
 
-def memory_job(job, compiled):
+def memory_job(job, compiled, arguments):
     """The peak of all that the process holds. It never falls, so jobs come in the order of their plans."""
-    _, arguments = describe(job)
-    values = jax.jit(arguments)(jax.random.key(1))
-    jax.block_until_ready(compiled(*values))
+    jax.block_until_ready(compiled(*arguments))
     return {"peak_bytes": jax.devices()[0].memory_stats()["peak_bytes_in_use"]}
 
 
@@ -157,11 +155,12 @@ def main(mode):
           f"{time.perf_counter() - start:.0f} s", file=sys.stderr)  # fmt: skip
     order = range(len(jobs))
     if mode == "memory":
-        order = sorted(order, key=lambda index: planned_bytes(compiled[index]))
+        order = sorted(order, key=lambda index: planned_bytes(compiled[index][0]))
     for index in order:
+        function, arguments = compiled[index]
         try:
-            result = (memory_job if mode == "memory" else time_job)(jobs[index], compiled[index])
-            result["planned_bytes"] = planned_bytes(compiled[index])
+            measure = memory_job if mode == "memory" else time_job
+            result = measure(jobs[index], function, arguments(jax.random.key(1)))
         except jax.errors.JaxRuntimeError as error:
             if not is_out_of_memory(error):
                 raise

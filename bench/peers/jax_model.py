@@ -150,7 +150,9 @@ def compile_step(config):
     data = jax.eval_shape(functools.partial(draw_data, config), key)
     step = jax.jit(functools.partial(train_step, config), donate_argnums=0)
     with jax.default_matmul_precision("tensorfloat32"):
-        return step.lower(state, *data).compile()
+        compiled = step.lower(state, *data).compile()
+    print(f"jax_model: {config['name']} compiled", file=sys.stderr)
+    return compiled
 
 
 def main():

@@ -9,7 +9,7 @@ except ImportError:
 
 
 def call(a, b, h0, u):
-    """u (batch, channels, length) through one filter a channel, a and b (channels, order); H = h0 + B/A as one quotient."""
+    """u (batch, channels, length) through a filter each, a and b (channels, order); H = h0 + B/A as one quotient."""
     denominator = torch.nn.functional.pad(a, (1, 0), value=1.0)
     numerator = h0[:, None] * denominator + torch.nn.functional.pad(b, (1, 0))
     return lambda: lfilter(u, denominator, numerator, clamp=False, batching=True)
