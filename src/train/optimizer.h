@@ -26,7 +26,7 @@ class Optimizer {
 
   void drop_gradients();  // the next ones take their place
   void zero_gradients();  // the next ones are added to zeros
-  at::Tensor gradient_norm() const;  // over all parameters
+  void gradient_norm(at::Tensor& norm) const;  // over all parameters, into a float64 number on their device
 
   // A step is begin_step(), where the host sets what differs from step to step, and then update(), which runs on the
   // parameters' device without waiting for it, so that a graph can replay it.
