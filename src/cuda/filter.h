@@ -25,8 +25,8 @@ struct Filter {
   const int64_t* offsets;       // (sequences + 1): where each one lies in a single row; null: a row each
 };
 
-// The largest order that this form takes.
-inline constexpr int64_t largest_chunked_order = 32;
+// The largest order that this form takes on the current device: its tables must fit the shared memory.
+int64_t largest_chunked_order();
 
 void filter(const Filter& filter, cudaStream_t stream);
 

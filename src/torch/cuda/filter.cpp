@@ -155,7 +155,7 @@ Pair filter_by_transforms(const Tensor& u, const Coefficients& c, const Optional
 
 // Padded sequences, double.
 Pair filter_rows(const Tensor& u, const Coefficients& c, const OptionalTensor& start, const Tensor& lengths) {
-  if (c.order() > cuda::largest_chunked_order) return filter_by_transforms(u, c, start, lengths);
+  if (c.order() > cuda::largest_chunked_order()) return filter_by_transforms(u, c, start, lengths);
   auto [y, end] = filter_chunked(u.transpose(1, 2), c, start, lengths, std::nullopt);
   return {y.transpose(1, 2), end};
 }
@@ -221,7 +221,7 @@ Pair filter_cuda(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor
   const Coefficients c("filter", a, b, h0, u);
   check_filter_input("filter", u, b);
   const Device device(u);
-  if (c.order() <= cuda::largest_chunked_order) {
+  if (c.order() <= cuda::largest_chunked_order()) {
     const Sequences sequences("filter", u, lengths, offsets);
     const auto start = state_of("filter", initial_state, sequences.count, u, b);
     return filter_chunked(u, c, start, sequences.lengths, sequences.offsets);
