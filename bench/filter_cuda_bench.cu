@@ -76,7 +76,7 @@ int main() {
       double *h0 = on_device(ones), *a = on_device(small), *b = on_device(small), *end = nullptr;
       check("bench", cudaMalloc(&end, rows * order * sizeof(double)));
       rtf::cuda::Filter filter{sequences, channels, channels, order, length, rtf::cuda::Type::float32, nullptr,
-                               channels * length, length, nullptr, channels * length, length, a, b, h0, nullptr, end,
+                               channels * length, length, nullptr, channels * length, length, rtf::cuda::Type::float64, a, b, h0, nullptr, end,
                                nullptr, nullptr};
       const float time = microseconds([&](int i) {
         filter.u = u + i % slots * total;

@@ -18,7 +18,8 @@ struct Filter {
   int64_t u_sequence_stride, u_channel_stride;
   void* y;  // may be u
   int64_t y_sequence_stride, y_channel_stride;
-  const double *a, *b, *h0;     // (denominators, order), (channels, order), (channels); a plain numerator
+  Type coefficient_type;
+  const void *a, *b, *h0;       // (denominators, order), (channels, order), (channels); a plain numerator
   const double* initial_state;  // (sequences, channels, order), x = (v_{t-1}, ..., v_{t-n}); null: zero
   double* final_state;          // of the same shape; null: not wanted
   const int64_t* lengths;       // (sequences): samples past them are read and written as zero; null: all of the row

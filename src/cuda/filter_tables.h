@@ -29,7 +29,7 @@ struct FilterTables {
     };
   };
   double inverse[chunk + 1], kernel[chunk + 1];  // v_t and y_t after a single sample of 1
-  double a[order];
+  double a[order], b[order];
 
   // The powers one after the other lie in two places, of which the filling of the last power overwrites one.
   using Square = double[order][order];
@@ -54,16 +54,27 @@ __device__ void fill(double* to, int fragments, Value value) {
   }
 }
 
+__device__ inline double coefficient(const Filter& p, const void* of, int64_t at) {
+  switch (p.coefficient_type) {
+    case Type::float64:
+      return static_cast<const double*>(of)[at];
+    case Type::bfloat16:
+      return static_cast<double>(static_cast<const __nv_bfloat16*>(of)[at]);
+    default:
+      return static_cast<const float*>(of)[at];
+  }
+}
+
 // rows[t] = sign start companion^t, thread k of a warp holding numbers k and k + 32; the first goes to series[t + 1] too.
 template <int order, int chunk>
-__device__ void companion_powers(double (&rows)[chunk][order], double (&series)[chunk + 1], const double* start,
-                                 double sign, const double (&a)[order], int n, int lane) {
+__device__ void companion_powers(double (&rows)[chunk][order], double (&series)[chunk + 1], const double (&start)[order],
+                                 double sign, const double (&a)[order], int lane) {
   constexpr int each = (order + 31) / 32;
-  double row[each], coefficient[each];
+  double row[each], denominator[each];
 #pragma unroll
   for (int i = 0; i < each; ++i) {
-    row[i] = lane + 32 * i < n ? sign * start[lane + 32 * i] : 0.0;
-    coefficient[i] = lane + 32 * i < order ? a[lane + 32 * i] : 0.0;
+    row[i] = lane + 32 * i < order ? sign * start[lane + 32 * i] : 0.0;
+    denominator[i] = lane + 32 * i < order ? a[lane + 32 * i] : 0.0;
   }
 #pragma unroll 4
   for (int t = 0; t < chunk; ++t) {
@@ -75,7 +86,7 @@ __device__ void companion_powers(double (&rows)[chunk][order], double (&series)[
       const double within = __shfl_down_sync(~0u, row[i], 1);
       const double across = i + 1 < each ? __shfl_sync(~0u, row[i + 1 < each ? i + 1 : i], 0) : 0.0;
       const double next = lane == 31 ? across : within;
-      row[i] = (lane + 32 * i + 1 < order ? next : 0.0) - coefficient[i] * first;
+      row[i] = (lane + 32 * i + 1 < order ? next : 0.0) - denominator[i] * first;
     }
   }
 }
@@ -112,17 +123,18 @@ __device__ void make_tables(Tables& t, const Filter& p, int channel) {
   constexpr int order = Tables::order, chunk = Tables::chunk, tiles = Tables::tiles, steps = Tables::steps;
   const int n = static_cast<int>(p.order), thread = threadIdx.x, threads = blockDim.x, lane = thread % 32;
   const int shared = static_cast<int>(p.channels) / static_cast<int>(p.denominators);  // channels of a denominator
-  const double* a = p.a + channel / shared * static_cast<int64_t>(n);
-  for (int k = thread; k < order; k += threads) t.a[k] = k < n ? a[k] : 0.0;
+  for (int k = thread; k < order; k += threads) {
+    t.a[k] = k < n ? coefficient(p, p.a, channel / shared * static_cast<int64_t>(n) + k) : 0.0;
+    t.b[k] = k < n ? coefficient(p, p.b, channel * static_cast<int64_t>(n) + k) : 0.0;
+  }
   if (thread == 0) {
     t.inverse[0] = 1.0;
-    t.kernel[0] = p.h0[channel];
+    t.kernel[0] = coefficient(p, p.h0, channel);
   }
   __syncthreads();
   // The first warp, and the last, which may be the same.
-  if (thread < 32) companion_powers(t.free, t.inverse, a, -1.0, t.a, n, lane);
-  if (thread >= threads - 32)
-    companion_powers(t.observed, t.kernel, p.b + channel * static_cast<int64_t>(n), 1.0, t.a, n, lane);
+  if (thread < 32) companion_powers(t.free, t.inverse, t.a, -1.0, t.a, lane);
+  if (thread >= threads - 32) companion_powers(t.observed, t.kernel, t.b, 1.0, t.a, lane);
   __syncthreads();
   fill(t.to_state[0][0], Tables::blocks * tiles, [&](int f, int column, int j, int row) {
     const int lag = chunk - 1 - (8 * (f % tiles) + row) - (16 * (f / tiles) + sample_at(column, j));
