@@ -1,5 +1,5 @@
-// What the chunked filter costs on the GPU, beside a copy of the same bytes: 16 sequences of 128 channels, float32.
-// Orders that share a row of the table share a kernel.
+// What the chunked filter costs on the GPU by order and length, beside a copy of the same bytes and beside the convolution
+// by FFT, which costs the same at every order: 16 sequences of 128 channels, float32.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/convolution.h"
 #include "cuda/device.h"
 #include "cuda/filter.h"
 
@@ -58,8 +59,8 @@ int main() {
   for (int64_t at = 0; at < rows * longest; at += static_cast<int64_t>(samples.size()))
     check("bench", cudaMemcpy(u + at, samples.data(), samples.size() * sizeof(float), cudaMemcpyHostToDevice));
 
-  const std::vector<int64_t> orders = {1, 8, 16, 32, 64};
-  std::printf("%8s %9s", "length", "copy us");
+  const std::vector<int64_t> orders = {8, 16, 32, 64};
+  std::printf("%8s %9s %16s", "length", "copy us", "FFT us, x copy");
   for (const int64_t order : orders)
     if (order <= rtf::cuda::largest_chunked_order()) std::printf("   n = %-3ld us, x copy", static_cast<long>(order));
   std::printf("\n");
@@ -70,6 +71,17 @@ int main() {
       cudaMemcpyAsync(y + at, u + at, total * sizeof(float), cudaMemcpyDeviceToDevice);
     });
     std::printf("%8ld %9.1f", static_cast<long>(length), copy);
+    const rtf::cuda::Convolution sizes{sequences, static_cast<int>(length), channels, static_cast<int>(length), false,
+                                       rtf::cuda::Storage::float32, nullptr, nullptr};
+    void* workspace = nullptr;
+    check("bench", cudaMalloc(&workspace, rtf::cuda::convolve_workspace_bytes(sizes)));
+    const float fft = microseconds([&](int i) {
+      const int64_t at = i % slots * total;
+      rtf::cuda::convolve(sizes, {u + at, channels * length, length}, u, {y + at, channels * length, length}, workspace,
+                          nullptr);
+    });
+    cudaFree(workspace);
+    std::printf(" %10.1f %5.2f", fft, fft / copy);
     for (const int64_t order : orders) {
       if (order > rtf::cuda::largest_chunked_order()) continue;
       const std::vector<double> ones(channels, 1.0), small(channels * order, 0.9 / static_cast<double>(order));

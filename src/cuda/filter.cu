@@ -122,6 +122,17 @@ __device__ void multiply_state(double (&result)[order / 8][2], const double (&x)
   }
 }
 
+// The response of 16 samples, of every chunk, to the 16 samples `a`.
+__device__ inline void add_direct(double (&result)[2][4], const double (&a)[8], const double (&factors)[2][fragment],
+                                  int lane) {
+#pragma unroll
+  for (int tile = 0; tile < 2; ++tile) {
+    double b[4];
+    load_factor<16>(b, factors[tile], lane);
+    multiply_add<16>(result[tile], a, b);
+  }
+}
+
 // One sequence and channel.
 template <class T>
 struct Stream {
@@ -229,9 +240,11 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1) f
     }
   };
 
-  constexpr bool ahead = order <= 32;  // else no registers are left for it
-  Quad<T> samples[blocks][2], next[blocks][2];
-  if (ahead) load(next, 0);
+  // Early: a chunk's own response is computed ahead of the scan, whose latency it fills, and what it was computed from
+  // makes place for the next samples. The largest order has no registers to keep it in.
+  constexpr bool early = order <= 32;
+  Quad<T> samples[blocks][2];
+  if (early) load(samples, 0);
   make_tables(tables, p, channel);
   if (sequence >= p.sequences) return;
 
@@ -252,17 +265,8 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1) f
 
 #pragma unroll 1
   for (int64_t from = 0; from < length; from += turn) {
-    if (ahead) {
-#pragma unroll
-      for (int block = 0; block < blocks; ++block)
-#pragma unroll
-        for (int half = 0; half < 2; ++half) samples[block][half] = next[block][half];
-      if (from + turn < length) load(next, from + turn);
-    } else {
-      load(samples, from);
-    }
-
-    double z[tiles][4] = {};
+    if (!early) load(samples, from);
+    double z[tiles][4] = {}, result[early ? blocks : 1][2][4] = {};
 #pragma unroll
     for (int block = 0; block < blocks; ++block) {
       double a[8], b[4];
@@ -272,7 +276,11 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1) f
         load_factor<16>(b, tables.to_state[block][q], lane);
         multiply_add<16>(z[q], a, b);
       }
+      if (early)
+#pragma unroll
+        for (int to = block; to < blocks; ++to) add_direct(result[early ? to : 0], a, tables.direct[to - block], lane);
     }
+    if (early && from + turn < length) load(samples, from + turn);
 
     // The state after each chunk: the one before the first enters there, then a scan.
 #pragma unroll
@@ -318,14 +326,14 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1) f
 
 #pragma unroll
     for (int block = 0; block < blocks; ++block) {
-      double result[2][4] = {}, a[8], b[4];
+      double (&out)[2][4] = result[early ? block : 0], a[8], b[4];
+      if (!early) {
 #pragma unroll
-      for (int before = 0; before <= block; ++before) {
-        widen(a, samples[before]);
+        for (int i = 0; i < 8; ++i) out[i / 4][i % 4] = 0;
 #pragma unroll
-        for (int tile = 0; tile < 2; ++tile) {
-          load_factor<16>(b, tables.direct[block - before][tile], lane);
-          multiply_add<16>(result[tile], a, b);
+        for (int before = 0; before <= block; ++before) {
+          widen(a, samples[before]);
+          add_direct(out, a, tables.direct[block - before], lane);
         }
       }
 #pragma unroll
@@ -335,7 +343,7 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1) f
 #pragma unroll
         for (int tile = 0; tile < 2; ++tile) {
           load_factor<depth>(b, tables.from_state[block][step][tile], lane);
-          multiply_add<depth>(result[tile], a, b);
+          multiply_add<depth>(out[tile], a, b);
         }
       }
 #pragma unroll
@@ -343,15 +351,15 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1) f
         const Stream<T>& stream = stream_of(half);
         const int rest = stream.rest(from, turn), offset = offset_of(block, half);
         T* at = stream.y + from + offset;
-        Quad<T> out;
+        Quad<T> four;
 #pragma unroll
-        for (int j = 0; j < 4; ++j) out.at[j] = sample<T>(result[j / 2][2 * half + j % 2]);
+        for (int j = 0; j < 4; ++j) four.at[j] = sample<T>(out[j / 2][2 * half + j % 2]);
         if (stream.aligned && rest == turn) {
-          *reinterpret_cast<Quad<T>*>(at) = out;
+          *reinterpret_cast<Quad<T>*>(at) = four;
         } else {
 #pragma unroll
           for (int j = 0; j < 4; ++j)
-            if (offset + j < rest) at[j] = out.at[j];
+            if (offset + j < rest) at[j] = four.at[j];
         }
       }
     }
