@@ -1,10 +1,12 @@
-// Steps a second of a whole model on the GPU, 6 layers of 256 channels and order 64: call by call, and as a graph.
+// Steps a second of a whole model on the GPU, 6 layers of 256 channels and order 64, call by call and as a graph:
+// step_cuda_bench [batch ...]
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <vector>
 
 #include "rtf_torch/step_graph.h"
@@ -29,9 +31,12 @@ double microseconds(Step&& step) {
 
 }  // namespace
 
-int main() {
+int main(int count, char** arguments) {
+  std::vector<int64_t> batches;
+  for (int i = 1; i < count; ++i) batches.push_back(std::atoll(arguments[i]));
+  if (batches.empty()) batches = {1, 64};
   std::printf("%6s %18s %18s %14s\n", "batch", "calls, us a step", "graph, us a step", "graph, steps/s");
-  for (const int64_t batch : {1, 64}) {
+  for (const int64_t batch : batches) {
     rtf::nn::SequenceModelOptions options;
     options.layers = 6;
     options.layer.channels = 256;
