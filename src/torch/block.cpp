@@ -1,13 +1,17 @@
 #include "torch/block.h"
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include "rtf_torch/operators.h"
+#include "torch/projection.h"
 
 namespace rtf::nn {
 namespace {
 
 using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
 
 constexpr double kEpsilon = 1e-5;
 constexpr double kMomentum = 0.1;
@@ -18,6 +22,49 @@ RTFOptions layer_options(const SequenceModelOptions& model, int64_t index) {
   layer.index = index;
   return layer;
 }
+
+// What a fork's gradients are: to the normalized x, and to x itself; either may be missing.
+std::optional<Tensor> present(const Tensor& gradient) { return gradient.defined() ? std::optional(gradient) : std::nullopt; }
+
+// (norm(x), x). Autograd would add the two gradients of x in a pass of its own.
+struct BatchNormFork : torch::autograd::Function<BatchNormFork> {
+  static variable_list forward(AutogradContext* context, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                               const Tensor& running_mean, const Tensor& running_var, at::ScalarType dtype) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    context->set_materialize_grads(false);
+    auto [y, mean, variance] =
+        ops::batch_norm(x, weight, bias, kEpsilon, running_mean, running_var, kMomentum, dtype);
+    context->save_for_backward({x, weight, mean, variance});
+    return {y, x};
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    if (!gradients[0].defined()) return {gradients[1], Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
+    const auto saved = context->get_saved_variables();
+    const auto [dx, dw, db] = ops::batch_norm_backward(gradients[0], saved[0], saved[1], saved[2], saved[3], kEpsilon,
+                                                       present(gradients[1]));
+    return {dx, dw, db, Tensor(), Tensor(), Tensor()};
+  }
+};
+
+struct LayerNormFork : torch::autograd::Function<LayerNormFork> {
+  static variable_list forward(AutogradContext* context, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                               at::ScalarType dtype) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    context->set_materialize_grads(false);
+    auto [y, mean, inverse] = ops::layer_norm(x, weight, bias, kEpsilon, dtype);
+    context->save_for_backward({x, weight, mean, inverse});
+    return {y, x};
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    if (!gradients[0].defined()) return {gradients[1], Tensor(), Tensor(), Tensor()};
+    const auto saved = context->get_saved_variables();
+    const auto [dx, dw, db] =
+        ops::layer_norm_backward(gradients[0], saved[0], saved[1], saved[2], saved[3], present(gradients[1]));
+    return {dx, dw, db, Tensor()};
+  }
+};
 
 }  // namespace
 
@@ -30,25 +77,26 @@ NormalizationImpl::NormalizationImpl(Norm kind, int64_t channels) {
   }
 }
 
-Tensor NormalizationImpl::forward(const Tensor& x) {
-  if (!running_mean_.defined()) return at::layer_norm(x, weight_.sizes(), weight_, bias_, kEpsilon);
-  if (is_training()) {
-    const double positions = static_cast<double>(x.numel() / x.size(-1));
-    TORCH_CHECK(positions > 1, "[rtf::SequenceModel] batch norm in training mode over ", positions,
-                " positions has no variance; at least 2 are needed");
-    auto [y, mean, variance] = ops::batch_norm(x, weight_, bias_, kEpsilon);
-    const at::NoGradGuard no_grad;
-    running_mean_.lerp_(mean.to(running_mean_.scalar_type()), kMomentum);
-    // The average is of unbiased variances, as torch's own.
-    running_var_.lerp_((variance * (positions / (positions - 1))).to(running_var_.scalar_type()), kMomentum);
-    return y;
+NormalizationImpl::Fork NormalizationImpl::fork(const Tensor& x, at::ScalarType dtype) {
+  if (!running_mean_.defined()) {
+    const auto both = LayerNormFork::apply(x, weight_, bias_, dtype);
+    return {both[0], both[1]};
   }
+  if (!is_training()) return {evaluate(x).to(dtype), x};
+  TORCH_CHECK(x.numel() > x.size(-1), "[rtf::SequenceModel] batch norm in training mode over ", x.numel() / x.size(-1),
+              " positions has no variance; at least 2 are needed");
+  const auto both = BatchNormFork::apply(x, weight_, bias_, running_mean_, running_var_, dtype);
+  return {both[0], both[1]};
+}
+
+Tensor NormalizationImpl::evaluate(const Tensor& x) const {
+  const auto normalize = [&](const Tensor& image) {
+    return at::batch_norm(image, weight_, bias_, running_mean_, running_var_, /*training=*/false, kMomentum, kEpsilon,
+                          /*cudnn_enabled=*/false);
+  };
+  if (!x.is_cpu()) return normalize(x.transpose(1, 2)).transpose(1, 2);
   // (batch, length, channels) in memory is an image (batch, channels, length, 1) with its channels last: no copy.
-  const Tensor image = x.unsqueeze(2).permute({0, 3, 1, 2});
-  return at::batch_norm(image, weight_, bias_, running_mean_, running_var_, /*training=*/false, kMomentum, kEpsilon,
-                        /*cudnn_enabled=*/false)
-      .permute({0, 2, 3, 1})
-      .squeeze(2);
+  return normalize(x.unsqueeze(2).permute({0, 3, 1, 2})).permute({0, 2, 3, 1}).squeeze(2);
 }
 
 BlockImpl::BlockImpl(const SequenceModelOptions& model, int64_t index)
@@ -56,6 +104,7 @@ BlockImpl::BlockImpl(const SequenceModelOptions& model, int64_t index)
       activation_(model.activation),
       prenorm_(model.prenorm),
       residual_(model.residual),
+      bfloat16_(model.bfloat16),
       dropout_(model.dropout),
       inner_dropout_(model.inner_dropout),
       tie_dropout_(model.tie_dropout),
@@ -79,7 +128,9 @@ Tensor BlockImpl::gate_and_add(const Tensor& x, const Tensor& y, const Tensor& g
   const int64_t site = dropout_layer(index_, DropoutSite::outer);
   if (output) {
     const std::optional<Tensor> residual = residual_ ? std::optional(x) : std::nullopt;
-    return ops::glu(output->forward(y), residual, p, generator, site, tie_dropout_);
+    if (y.is_cpu()) return ops::glu(output->forward(y), residual, p, generator, site, tie_dropout_);
+    // On the GPU the gate adds the bias: one pass over twice the channels less.
+    return ops::glu(project(y, output->weight), residual, p, generator, site, tie_dropout_, output->bias);
   }
   if (!residual_) return y;
   return x + (p > 0 ? ops::dropout(y, p, generator, site, tie_dropout_) : y);
@@ -87,8 +138,11 @@ Tensor BlockImpl::gate_and_add(const Tensor& x, const Tensor& y, const Tensor& g
 
 Tensor BlockImpl::around(const std::function<Tensor(const Tensor&)>& run_layer, const Tensor& x,
                          const Tensor& generator) {
-  const Tensor y = run_layer(norm_ && prenorm_ ? norm_->forward(x) : x);
-  const Tensor sum = gate_and_add(x, activate(y, generator), generator);
+  const auto dtype = bfloat16_ ? at::kBFloat16 : x.scalar_type();
+  const auto [in, residual] =
+      norm_ && prenorm_ ? norm_->fork(x, dtype) : NormalizationImpl::Fork{x.to(dtype), x};
+  const Tensor y = activate(run_layer(in), generator);
+  const Tensor sum = gate_and_add(residual, y, generator).to(x.scalar_type());
   return norm_ && !prenorm_ ? norm_->forward(sum) : sum;
 }
 

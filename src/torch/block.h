@@ -11,9 +11,18 @@ namespace rtf::nn {
 class NormalizationImpl : public torch::nn::Module {
  public:
   NormalizationImpl(Norm kind, int64_t channels);
-  at::Tensor forward(const at::Tensor& x);
+
+  // What a block's layer gets, of type `dtype`, and x once more for the residual: its gradient is then added in the same
+  // pass.
+  struct Fork {
+    at::Tensor normalized, x;
+  };
+  Fork fork(const at::Tensor& x, at::ScalarType dtype);
+  at::Tensor forward(const at::Tensor& x) { return fork(x, x.scalar_type()).normalized; }
 
  private:
+  at::Tensor evaluate(const at::Tensor& x) const;  // batch norm with the running statistics
+
   at::Tensor weight_, bias_;
   at::Tensor running_mean_, running_var_;  // of batch norm
 };
@@ -40,7 +49,7 @@ class BlockImpl : public torch::nn::Module {
 
   const int64_t index_;
   const Activation activation_;
-  const bool prenorm_, residual_;
+  const bool prenorm_, residual_, bfloat16_;
   const double dropout_, inner_dropout_;
   const bool tie_dropout_, tie_inner_dropout_;
   std::shared_ptr<NormalizationImpl> norm_;  // null: none
