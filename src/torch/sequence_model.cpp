@@ -174,7 +174,8 @@ Tensor SequenceModelImpl::forward(const Tensor& x, const std::optional<Tensor>& 
 void SequenceModelImpl::set_generator(uint64_t seed, uint64_t step) {
   const Tensor numbers = at::tensor({static_cast<int64_t>(seed), static_cast<int64_t>(step)}, at::kLong);
   if (generator_.defined())
-    generator().copy_(numbers);
+    // From pinned memory a GPU takes it without the host waiting.
+    generator().copy_(generator().is_cuda() ? numbers.pin_memory() : numbers, /*non_blocking=*/true);
   else
     generator_ = numbers;
 }
