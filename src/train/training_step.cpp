@@ -12,8 +12,8 @@
 namespace rtf::train {
 namespace {
 
-constexpr int64_t warm_up = 3;              // steps until libraries have chosen their algorithms and memory
-constexpr std::size_t most_pending = 16;    // steps that the host may be ahead
+constexpr int64_t warm_up = 3;            // steps until libraries have chosen their algorithms and memory
+constexpr std::size_t most_pending = 16;  // steps that the host may be ahead
 
 bool same_shape(const Batch& x, const Batch& y) {
   return !x.lengths && !y.lengths && x.input.sizes() == y.input.sizes() && x.target.sizes() == y.target.sizes();
