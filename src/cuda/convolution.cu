@@ -11,11 +11,18 @@
 namespace rtf::cuda {
 namespace {
 
-// As many as leave each of the H200's multiprocessors two blocks in turn: a larger group has less to add up.
+// The number that takes the least time when the blocks run in waves over the H200's multiprocessors. Writing a group's
+// share and adding it up later costs about as much as half a sequence.
 int sequences_in_group(const Convolution& sizes, int size) {
   const std::int64_t resident = 132 * std::max(1, 8 * warp::size / size);
-  const std::int64_t rows = std::int64_t(sizes.batch) * sizes.channels;
-  return static_cast<int>(std::clamp<std::int64_t>(rows / (2 * resident), 1, 16));
+  int best = 1;
+  double least = 0;
+  for (int group = 1; group <= std::min(sizes.batch, 64); ++group) {
+    const std::int64_t blocks = std::int64_t(sizes.channels) * ((sizes.batch + group - 1) / group);
+    const double time = static_cast<double>((blocks + resident - 1) / resident) * (group + 0.5);
+    if (group == 1 || time < least) best = group, least = time;
+  }
+  return best;
 }
 
 // Everything that follows from the sizes.
@@ -24,7 +31,7 @@ struct Plan {
   bool in_block;
   int group;  // sequences whose share of the kernel's gradient one block sums
   int groups;
-  std::size_t spectrum_bytes, sum_bytes, scratch_bytes;
+  std::size_t spectrum_bytes, sum_bytes;
 
   Plan(const char* operation, const Convolution& sizes) {
     if (sizes.length > longest_convolution)
@@ -43,7 +50,6 @@ struct Plan {
     groups = in_block ? (sizes.batch + group - 1) / group : 1;
     spectrum_bytes = sizeof(float2) * sizes.channels * size;
     sum_bytes = groups * spectrum_bytes;
-    scratch_bytes = in_block ? 0 : columns::scratch_bytes;
   }
 };
 
@@ -61,12 +67,12 @@ void make_spectrum(const Convolution& sizes, const Plan& plan, const float* kern
 
 std::size_t convolve_workspace_bytes(const Convolution& sizes) {
   const Plan plan("convolve", sizes);
-  return plan.spectrum_bytes + plan.scratch_bytes;
+  return plan.spectrum_bytes + (plan.in_block ? 0 : columns::convolve_scratch_bytes(sizes, plan.size));
 }
 
 std::size_t convolve_backward_workspace_bytes(const Convolution& sizes) {
   const Plan plan("convolve_backward", sizes);
-  return plan.spectrum_bytes + plan.sum_bytes + plan.scratch_bytes;
+  return plan.spectrum_bytes + plan.sum_bytes + (plan.in_block ? 0 : columns::backward_scratch_bytes);
 }
 
 void convolve(const Convolution& sizes, Signal u, const float* kernel, Signal y, void* workspace, cudaStream_t stream) {

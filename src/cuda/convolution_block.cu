@@ -21,6 +21,7 @@ __global__ __launch_bounds__(32 * radix, 16 / radix) void convolve_kernel(Signal
   for (int b = first; b < last; ++b) {
     float2 x[32];
     fft.forward_from(source.row(b, c, threadIdx.x), x);
+    wait_for_previous();
     unroll<32>([&](auto m) { x[m] = x[m] * load_here(k + 32 * m); });
     const auto to = sink.row(b, c, threadIdx.x);
     fft.inverse_to(x, [&](auto, int t, float2 weight, float2 value) { to(t, weight, value); });
@@ -30,6 +31,7 @@ __global__ __launch_bounds__(32 * radix, 16 / radix) void convolve_kernel(Signal
 
 template <int radix>
 __global__ __launch_bounds__(32 * radix, 16 / radix) void spectrum_kernel(KernelSource kernel, float2* out) {
+  let_next_start();
   const BlockFft<radix> fft(block_memory());
   float2 x[32];
   fft.forward_from(kernel.row(0, blockIdx.x, threadIdx.x), x);
@@ -67,11 +69,11 @@ void with_radix(int size, F&& run) {
 template <class T>
 void convolve_as(const Convolution& sizes, int size, Signal u, const float2* spectrum, Signal y, cudaStream_t stream) {
   with_radix(size, [&](auto radix) {
-    // Enough blocks for every multiprocessor to take several in turn, then rows that share a block's set-up.
-    const std::int64_t resident = 132 * (16 / radix), rows = std::int64_t(sizes.batch) * sizes.channels;
-    const int rows_per_block = static_cast<int>(std::clamp<std::int64_t>(rows / (4 * resident), 1, 8));
+    // One block a multiprocessor begins a row while it still writes the one before; several do that for each other.
+    const std::int64_t rows = std::int64_t(sizes.batch) * sizes.channels;
+    const int rows_per_block = radix < 16 ? 1 : static_cast<int>(std::clamp<std::int64_t>(rows / 264, 1, 8));
     const int groups = (sizes.batch + rows_per_block - 1) / rows_per_block;
-    launch("convolve", convolve_kernel<radix, T>, dim3(groups * sizes.channels), dim3(32 * radix),
+    launch("convolve", Start::early, convolve_kernel<radix, T>, dim3(groups * sizes.channels), dim3(32 * radix),
            sizeof(float2) * BlockFft<radix>::shared, stream, SignalSource<T>{sizes, u, Ends::valid},
            SignalSink<T>{sizes, y, Ends::length}, spectrum, rows_per_block);
   });

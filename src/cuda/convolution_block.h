@@ -46,9 +46,15 @@ class BlockFft {
       unroll<32>([&](auto i) { samples[i] = row(sample(i)); });
       for_columns([&](auto j, float2 first, const float2*) { x[j] = samples[j] * first; });
     } else {
-      unroll<32>([&](auto i) { x[i] = row(sample(i)) * weight<i % radix>(0); });
-      unroll<splits - 1>([&](auto s) {
-        unroll<32>([&](auto i) { x[i] = x[i] + row(sample(i) + part * (s + 1)) * weight<i % radix>(s + 1); });
+      unroll<radix>([&](auto t1) {
+        unroll<splits>([&](auto s) {
+          const float2 w = weight<t1>(s);
+          unroll<columns>([&](auto j) {
+            constexpr int i = j * radix + t1;
+            const float2 term = row(sample(i) + part * s) * w;
+            x[i] = s == 0 ? term : x[i] + term;
+          });
+        });
       });
       for_columns([&](auto j, float2 first, const float2* power) {
         fft<radix, forward>(x + j * radix);
@@ -81,13 +87,18 @@ class BlockFft {
         x[j * radix + f] = shared_[f * warp::buffer + thread_ + threads * j] * conj(w);
       });
       fft<radix, inverse>(x + j * radix);
+    });
+    if constexpr (radix > 1) {
       unroll<radix>([&](auto t1) {
         unroll<splits>([&](auto s) {
-          constexpr int i = (s * columns + j) * radix + t1;
-          put(std::integral_constant<int, i>(), sample(i), weight<t1>(s), x[j * radix + t1]);
+          const float2 w = weight<t1>(s);
+          unroll<columns>([&](auto j) {
+            constexpr int i = (s * columns + j) * radix + t1;
+            put(std::integral_constant<int, i>(), sample(i), w, x[j * radix + t1]);
+          });
         });
       });
-    });
+    }
   }
 
  private:

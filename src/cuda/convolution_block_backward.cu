@@ -66,10 +66,18 @@ __global__ __launch_bounds__(32 * radix, 8 / radix) void backward_kernel(SignalS
     for (int split = 0; split < splits; ++split) {
       fft.choose(split);
       sum.choose(split);
-      float2 u[32], dy[32];
-      fft.forward_from(from_u.row(b, c, threadIdx.x), u);
-      if (radix > 1) __syncthreads();
-      fft.forward_from(from_dy.row(b, c, threadIdx.x), dy);
+      float2 u[32] = {}, dy[32];
+      // A loop, so that both share their instructions: the cache for those is small.
+#pragma unroll 1
+      for (int pass = 0; pass < 2; ++pass) {
+        auto row = from_u.row(b, c, threadIdx.x);
+        if (pass == 1) row = from_dy.row(b, c, threadIdx.x);
+        fft.forward_from(row, dy);
+        if (pass == 1) break;
+        unroll<32>([&](auto m) { u[m] = dy[m]; });
+        if (radix > 1) __syncthreads();
+      }
+      wait_for_previous();
       const float2* k = spectrum + std::int64_t(c) * fft.size + place();
       unroll<32>([&](auto m) {
         sum.add(m, conj(u[m]) * dy[m]);
@@ -98,7 +106,7 @@ template <int radix, int splits, class T>
 void launch_backward(const Convolution& sizes, int group, Signal dy, Signal u, const float2* spectrum, Signal du,
                      float2* shares, cudaStream_t stream) {
   const int groups = (sizes.batch + group - 1) / group;
-  launch("convolve_backward", backward_kernel<radix, splits, T>, dim3(groups * sizes.channels), dim3(32 * radix),
+  launch("convolve_backward", Start::early, backward_kernel<radix, splits, T>, dim3(groups * sizes.channels), dim3(32 * radix),
          sizeof(float2) * (BlockFft<radix, splits>::shared + Sum<radix, splits>::shared), stream,
          SignalSource<T>{sizes, dy, Ends::length}, SignalSource<T>{sizes, u, Ends::valid}, spectrum,
          SignalSink<T>{sizes, du, Ends::valid}, shares, group);

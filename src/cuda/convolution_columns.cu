@@ -21,25 +21,46 @@ struct Place {
       : b(tile.first_sequence + signal % tile.sequences), c(tile.first_channel + signal / tile.sequences) {}
 };
 
-// A column of parts = 16 * radix points lies in `radix` threads, one in each warp; a block takes 32 columns. Thread w
-// has points w + radix * i, i < 16, in time, and frequencies w + radix * q + 16 * m, m < radix, q < 16 / radix.
+__device__ __forceinline__ float2* block_memory() {
+  extern __shared__ float4 memory[];
+  return reinterpret_cast<float2*>(memory);
+}
+
+// What other blocks of the same launch write must not come from this multiprocessor's own cache.
+__device__ __forceinline__ float2 load_scratch(const float2* at) {
+#ifdef __CUDA_ARCH__
+  float2 value;
+  asm volatile("ld.global.cg.v2.f32 {%0, %1}, [%2];" : "=f"(value.x), "=f"(value.y) : "l"(at) : "memory");
+  return value;
+#else
+  return *at;
+#endif
+}
+
+// Columns of parts = 16 * radix points, each in `radix` threads of as many warps; a block of 8 warps takes 32 columns
+// or more. Thread w of a column has points w + radix * i, i < 16, in time, and frequencies w + radix * q + 16 * m,
+// m < radix, q < 16 / radix.
 template <int radix>
 struct ColumnFft {
   static constexpr int parts = 16 * radix, size = parts * warp::size;
-  static constexpr std::size_t shared_bytes = 16 * radix * 32 * sizeof(float2);
+  static constexpr int warps = radix < 8 ? 8 : radix;  // of a block
+  static constexpr int groups = warps / radix;         // of 32 columns in a block
+  static constexpr int blocks = warp::size / 32 / groups;
+  static constexpr std::size_t shared_bytes = groups * 16 * radix * 32 * sizeof(float2);
 
   float2* shared;
-  int lane, w, column;
+  int w, column;
 
-  __device__ __forceinline__ ColumnFft() {
-    extern __shared__ float4 memory[];
-    shared = reinterpret_cast<float2*>(memory);
-    lane = threadIdx.x % 32, w = threadIdx.x / 32, column = blockIdx.x * 32 + lane;
+  __device__ __forceinline__ explicit ColumnFft(int block) {
+    const int lane = threadIdx.x % 32, group = threadIdx.x / 32 / radix;
+    w = threadIdx.x / 32 % radix;
+    column = (block * groups + group) * 32 + lane;
+    shared = block_memory() + group * 16 * radix * 32 + lane;
   }
 
   __device__ __forceinline__ int first_sample() const { return w * warp::size + column; }
   static constexpr int sample(int i) { return i * radix * warp::size; }
-  __device__ __forceinline__ float2& exchange(int k, int from) const { return shared[(k * radix + from) * 32 + lane]; }
+  __device__ __forceinline__ float2& exchange(int k, int from) const { return shared[(k * radix + from) * 32]; }
   // Of the right-angle weight, the part that depends on i.
   template <int i>
   static __device__ __forceinline__ float2 weight() {
@@ -69,41 +90,51 @@ struct ColumnFft {
       });
     });
   }
+
+  template <class Row>
+  __device__ __forceinline__ void forward_from(const Row& row, float2* scratch) const {
+    float2 x[16];
+    unroll<16>([&](auto i) { x[i] = row(sample(i)) * weight<i>(); });
+    fft<16, forward>(x);
+    between_stages([&](auto k, float2 factor) { exchange(k, w) = x[k] * factor; });
+    __syncthreads();
+    unroll<16>([&](auto i) { x[i] = exchange(w + i / radix * radix, i % radix); });
+    unroll<16 / radix>([&](auto q) { fft<radix, forward>(x + q * radix); });
+    float2* to = scratch + column;
+    between_passes([&](auto i, int part, float2 factor) { to[part * warp::size] = x[i] * factor; });
+  }
+
+  template <class Row>
+  __device__ __forceinline__ void inverse_to(const float2* scratch, const Row& row) const {
+    const float2* from = scratch + column;
+    float2 x[16];
+    unroll<16>([&](auto i) {
+      x[i] = load_scratch(from + (w + i / radix * radix + 16 * (i % radix)) * warp::size);
+    });
+    between_passes([&](auto i, int, float2 factor) { x[i] = x[i] * conj(factor); });
+    unroll<16 / radix>([&](auto q) { fft<radix, inverse>(x + q * radix); });
+    unroll<16>([&](auto i) { exchange(w + i / radix * radix, i % radix) = x[i]; });
+    __syncthreads();
+    between_stages([&](auto k, float2 factor) { x[k] = exchange(k, w) * conj(factor); });
+    fft<16, inverse>(x);
+    unroll<16>([&](auto i) { row(sample(i), weight<i>(), x[i]); });
+  }
 };
 
 template <int radix, class Source>
-__global__ __launch_bounds__(32 * radix, 32 / radix) void columns_forward(Source source, Tile tile, float2* scratch) {
-  const ColumnFft<radix> at;
+__global__ __launch_bounds__(32 * ColumnFft<radix>::warps, 32 / ColumnFft<radix>::warps) void columns_forward(
+    Source source, Tile tile, float2* scratch) {
+  const ColumnFft<radix> at(blockIdx.x);
   const Place place(tile, blockIdx.y);
-  const auto row = source.row(place.b, place.c, at.first_sample());
-  float2 x[16];
-  unroll<16>([&](auto i) { x[i] = row(at.sample(i)) * at.template weight<i>(); });
-  fft<16, forward>(x);
-  at.between_stages([&](auto k, float2 factor) { at.exchange(k, at.w) = x[k] * factor; });
-  __syncthreads();
-  unroll<16>([&](auto i) { x[i] = at.exchange(at.w + i / radix * radix, i % radix); });
-  unroll<16 / radix>([&](auto q) { fft<radix, forward>(x + q * radix); });
-  float2* to = scratch + std::int64_t(blockIdx.y) * at.size + at.column;
-  at.between_passes([&](auto i, int part, float2 factor) { to[part * warp::size] = x[i] * factor; });
+  at.forward_from(source.row(place.b, place.c, at.first_sample()), scratch + std::int64_t(blockIdx.y) * at.size);
 }
 
 template <int radix, class Sink>
-__global__ __launch_bounds__(32 * radix, 32 / radix) void columns_inverse(const float2* scratch, Tile tile, Sink sink) {
-  const ColumnFft<radix> at;
+__global__ __launch_bounds__(32 * ColumnFft<radix>::warps, 32 / ColumnFft<radix>::warps) void columns_inverse(
+    const float2* scratch, Tile tile, Sink sink) {
+  const ColumnFft<radix> at(blockIdx.x);
   const Place place(tile, blockIdx.y);
-  const float2* from = scratch + std::int64_t(blockIdx.y) * at.size + at.column;
-  float2 x[16];
-  unroll<16>([&](auto i) {
-    x[i] = __ldcg(from + (at.w + i / radix * radix + 16 * (i % radix)) * warp::size);
-  });
-  at.between_passes([&](auto i, int, float2 factor) { x[i] = x[i] * conj(factor); });
-  unroll<16 / radix>([&](auto q) { fft<radix, inverse>(x + q * radix); });
-  unroll<16>([&](auto i) { at.exchange(at.w + i / radix * radix, i % radix) = x[i]; });
-  __syncthreads();
-  at.between_stages([&](auto k, float2 factor) { x[k] = at.exchange(k, at.w) * conj(factor); });
-  fft<16, inverse>(x);
-  const auto to = sink.row(place.b, place.c, at.first_sample());
-  unroll<16>([&](auto i) { to(at.sample(i), at.template weight<i>(), x[i]); });
+  at.inverse_to(scratch + std::int64_t(blockIdx.y) * at.size, sink.row(place.b, place.c, at.first_sample()));
 }
 
 // A warp's 1,024 points in memory.
@@ -112,35 +143,95 @@ struct WarpRow {
   int lane, warp_index;
 
   __device__ __forceinline__ WarpRow() {
-    extern __shared__ float4 memory[];
     lane = threadIdx.x % 32, warp_index = threadIdx.x / 32;
-    exchange = reinterpret_cast<float2*>(memory) + warp_index * warp::buffer;
+    exchange = block_memory() + warp_index * warp::buffer;
   }
   __device__ __forceinline__ void load(const float2* from, float2* x) const {
-    unroll<32>([&](auto i) { x[i] = load_here(from + lane + 32 * i); });
+    unroll<32>([&](auto i) { x[i] = load_scratch(from + lane + 32 * i); });
   }
   __device__ __forceinline__ void store(const float2* x, float2* to) const {
     unroll<32>([&](auto i) { to[lane + 32 * i] = x[i]; });
+  }
+  // In place: forward, times the spectrum, and back.
+  __device__ __forceinline__ void convolve(float2* row, const float2* spectrum) const {
+    float2 x[32];
+    load(row, x);
+    warp::fft_forward(x, exchange, lane);
+    unroll<32>([&](auto m) { x[m] = x[m] * load_here(spectrum + lane + 32 * m); });
+    warp::fft_inverse(x, exchange, lane);
+    store(x, row);
   }
 };
 constexpr int warps = 8;  // of a block
 constexpr std::size_t row_bytes = warps * warp::buffer * sizeof(float2);
 
-// In place: rows of scratch forward, times the spectrum, and back. Warps of one block share a row of the spectrum.
-__global__ __launch_bounds__(32 * warps, 2) void rows_convolve(float2* scratch, int parts, Tile tile,
-                                                              const float2* spectrum) {
-  const WarpRow at;
-  const int index = blockIdx.x * warps + at.warp_index;
-  const int b = index % tile.sequences, part = index / tile.sequences % parts, c = index / tile.sequences / parts;
-  if (c >= tile.channels) return;
-  float2* row = scratch + (std::int64_t(c * tile.sequences + b) * parts + part) * warp::size;
-  const float2* k = spectrum + (std::int64_t(tile.first_channel + c) * parts + part) * warp::size + at.lane;
-  float2 x[32];
-  at.load(row, x);
-  warp::fft_forward(x, at.exchange, at.lane);
-  unroll<32>([&](auto m) { x[m] = x[m] * load_here(k + 32 * m); });
-  warp::fft_inverse(x, at.exchange, at.lane);
-  at.store(x, row);
+// All steps of a convolution in one launch: while some blocks transform the columns of one signal, which waits for
+// memory, others transform the rows of an earlier one, which computes. Blocks take their work in the order of a ticket,
+// and none waits but for work of an earlier ticket: some block has that already, so the wait ends.
+struct Pipeline {
+  int signals, lag;        // rows follow the forward columns `lag` signals behind, the inverse columns as far behind
+  int* counters;           // zero before the launch: the ticket, then for each signal the finished blocks of each step
+  float2* scratch;         // of ring() signals
+  const float2* spectrum;
+
+  static constexpr int counter_count(int signals) { return 1 + 3 * signals; }
+  __host__ __device__ int ring() const { return 3 * lag; }
+  enum Step { columns_ahead, rows, columns_back };
+  __device__ __forceinline__ int* finished(Step step, int signal) const { return counters + 1 + 3 * signal + step; }
+};
+
+// For every thread of the block.
+__device__ __forceinline__ void wait_for(const int* counter, int count) {
+#ifdef __CUDA_ARCH__
+  if (threadIdx.x == 0) {
+    int seen;
+    do asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(seen) : "l"(counter) : "memory");
+    while (seen < count);
+  }
+#endif
+  __syncthreads();
+}
+__device__ __forceinline__ void finish(int* counter) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    atomicAdd(counter, 1);
+  }
+}
+
+template <int radix, class T>
+__global__ __launch_bounds__(32 * ColumnFft<radix>::warps, 16 / ColumnFft<radix>::warps) void convolve_pipeline(
+    SignalSource<T> source, SignalSink<T> sink, Pipeline pipeline) {
+  using Columns = ColumnFft<radix>;
+  constexpr int column_blocks = Columns::blocks, row_blocks = Columns::parts / Columns::warps;
+  static_assert(column_blocks == 2 * row_blocks);
+  __shared__ int ticket;
+  if (threadIdx.x == 0) ticket = atomicAdd(pipeline.counters, 1);
+  __syncthreads();
+  // Of every five blocks two transform columns, one rows and two columns back.
+  const int stage = ticket / (5 * row_blocks), block = ticket % (5 * row_blocks) / 5, kind = ticket % 5;
+  const auto step = kind < 2 ? Pipeline::columns_ahead : kind < 3 ? Pipeline::rows : Pipeline::columns_back;
+  const int signal = stage - step * pipeline.lag;
+  if (signal < 0 || signal >= pipeline.signals) return;
+  const int batch = source.sizes.batch, b = signal % batch, c = signal / batch;
+  float2* scratch = pipeline.scratch + std::int64_t(signal % pipeline.ring()) * Columns::size;
+  if (step == Pipeline::columns_ahead) {
+    const int before = signal - pipeline.ring();  // whose scratch this is
+    if (before >= 0) wait_for(pipeline.finished(Pipeline::columns_back, before), column_blocks);
+    const Columns at(2 * block + kind);
+    at.forward_from(source.row(b, c, at.first_sample()), scratch);
+  } else if (step == Pipeline::rows) {
+    wait_for(pipeline.finished(Pipeline::columns_ahead, signal), column_blocks);
+    const WarpRow at;
+    const int part = block * Columns::warps + at.warp_index;
+    at.convolve(scratch + part * warp::size,
+                pipeline.spectrum + (std::int64_t(c) * Columns::parts + part) * warp::size);
+  } else {
+    wait_for(pipeline.finished(Pipeline::rows, signal), row_blocks);
+    const Columns at(2 * block + kind - 3);
+    at.inverse_to(scratch, sink.row(b, c, at.first_sample()));
+  }
+  finish(pipeline.finished(step, signal));
 }
 
 // In place: rows of scratch one way, scaled.
@@ -208,7 +299,8 @@ template <class Source>
 void forward_pass(const char* operation, int parts, const Source& source, const Tile& tile, float2* scratch,
                   cudaStream_t stream) {
   with_radix(parts, [&](auto radix) {
-    launch(operation, columns_forward<radix, Source>, dim3(warp::size / 32, tile.signals()), dim3(32 * radix),
+    launch(operation, columns_forward<radix, Source>, dim3(ColumnFft<radix>::blocks, tile.signals()),
+           dim3(32 * ColumnFft<radix>::warps),
            ColumnFft<radix>::shared_bytes, stream, source, tile, scratch);
   });
 }
@@ -217,7 +309,8 @@ template <class Sink>
 void inverse_pass(const char* operation, int parts, const float2* scratch, const Tile& tile, const Sink& sink,
                   cudaStream_t stream) {
   with_radix(parts, [&](auto radix) {
-    launch(operation, columns_inverse<radix, Sink>, dim3(warp::size / 32, tile.signals()), dim3(32 * radix),
+    launch(operation, columns_inverse<radix, Sink>, dim3(ColumnFft<radix>::blocks, tile.signals()),
+           dim3(32 * ColumnFft<radix>::warps),
            ColumnFft<radix>::shared_bytes, stream, scratch, tile, sink);
   });
 }
@@ -238,22 +331,32 @@ int signals_in(std::size_t bytes, int size) {
   return static_cast<int>(std::max<std::size_t>(1, bytes / sizeof(float2) / size));
 }
 
+// As far behind as keeps every block that can run at one time busy with another signal.
+int lag_of(int parts) {
+  const int warps_of_block = std::max(8, parts / 16), resident = 132 * (16 / warps_of_block);
+  return resident / (5 * parts / warps_of_block) + 2;
+}
+
 template <class T>
 void convolve_as(const Convolution& sizes, int size, Signal u, const float2* spectrum, Signal y, float2* scratch,
                  cudaStream_t stream) {
-  const int parts = size / warp::size;
-  for_tiles(sizes, signals_in(scratch_bytes, size), [&](const Tile& tile) {
-    forward_pass("convolve", parts, SignalSource<T>{sizes, u, Ends::valid}, tile, scratch, stream);
-    launch("convolve", rows_convolve, dim3(row_blocks(std::int64_t(tile.signals()) * parts)), dim3(32 * warps),
-           row_bytes, stream, scratch, parts, tile, spectrum);
-    inverse_pass("convolve", parts, scratch, tile, SignalSink<T>{sizes, y, Ends::length}, stream);
+  const int signals = sizes.batch * sizes.channels, parts = size / warp::size;
+  Pipeline pipeline{signals, lag_of(parts), nullptr, scratch, spectrum};
+  pipeline.counters = reinterpret_cast<int*>(scratch + std::int64_t(pipeline.ring()) * size);
+  check("convolve", cudaMemsetAsync(pipeline.counters, 0, sizeof(int) * Pipeline::counter_count(signals), stream));
+  with_radix(parts, [&](auto radix) {
+    using Columns = ColumnFft<radix>;
+    constexpr int row_blocks = Columns::parts / Columns::warps;
+    launch("convolve", convolve_pipeline<radix, T>, dim3(5 * row_blocks * (signals + 2 * pipeline.lag)),
+           dim3(32 * Columns::warps), sizeof(float2) * Columns::warps * warp::buffer, stream,
+           SignalSource<T>{sizes, u, Ends::valid}, SignalSink<T>{sizes, y, Ends::length}, pipeline);
   });
 }
 
 template <class T>
 void backward_as(const Convolution& sizes, int size, Signal dy, Signal u, const float2* spectrum, Signal du,
                  float2* sum, float2* scratch, cudaStream_t stream) {
-  const int parts = size / warp::size, signals = signals_in(scratch_bytes / 2, size);
+  const int parts = size / warp::size, signals = signals_in(backward_scratch_bytes / 2, size);
   float2 *scratch_dy = scratch, *scratch_u = scratch + std::int64_t(signals) * size;
   for_tiles(sizes, signals, [&](const Tile& tile) {
     const char* operation = "convolve_backward";
@@ -279,6 +382,11 @@ void for_kernel_tiles(int channels, F&& run) {
 }
 
 }  // namespace
+
+std::size_t convolve_scratch_bytes(const Convolution& sizes, int size) {
+  const Pipeline pipeline{sizes.batch * sizes.channels, lag_of(size / warp::size), nullptr, nullptr, nullptr};
+  return sizeof(float2) * pipeline.ring() * size + sizeof(int) * Pipeline::counter_count(pipeline.signals);
+}
 
 void spectrum(const KernelSource& kernel, float2* out, cudaStream_t stream) {
   for_kernel_tiles(kernel.channels, [&](const Tile& tile) {

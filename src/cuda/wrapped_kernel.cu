@@ -29,7 +29,7 @@ constexpr Complex half_turn(int n) {
 template <int length>
 struct RealRow {
   static constexpr int half = length / 2;
-  static constexpr int numbers = 8;
+  static constexpr int numbers = length <= 2048 ? 4 : 8;  // a thread holds; few where there are few threads
   using Fft = BlockFft<half, numbers, 1>;
   static constexpr int threads = Fft::threads, stride = Fft::stride;
   static constexpr std::size_t spectrum_bytes = half * sizeof(Complex);
@@ -40,10 +40,11 @@ struct RealRow {
 
   __device__ static bool edge(int i) { return i == 0 && threadIdx.x == 0; }
   // The sample that real part (even i) or imaginary part of number i / 2 is.
-  __device__ static int64_t sample(int i) { return 2 * (static_cast<int>(threadIdx.x) + i / 2 * stride) + i % 2; }
+  __device__ static int sample(int i) { return 2 * (static_cast<int>(threadIdx.x) + i / 2 * stride) + i % 2; }
+  __device__ double& part(int i) { return i % 2 == 0 ? z[i / 2].x : z[i / 2].y; }
 
   __device__ void forward(const NumberRow& row) {
-    load_points(row, length, sample, parts());
+    load_points<2 * numbers>(row, length, sample, [this](int i) -> double& { return part(i); });
     typename Fft::Forward().execute(z, exchange_);
     const int t = threadIdx.x;
     __syncthreads();
@@ -104,8 +105,9 @@ struct RealRow {
     for (int i = 0; i < numbers; ++i) result(z[i], other[threadIdx.x + i * stride], edge(i));
   }
 
-  using Parts = double[2 * numbers];
-  __device__ Parts& parts() { return reinterpret_cast<Parts&>(z); }
+  __device__ void store(const NumberRow& row) {
+    store_points<2 * numbers>(row, length, sample, [this](int i) -> double& { return part(i); });
+  }
 
   Complex z[numbers];
 
@@ -161,7 +163,7 @@ __device__ ChannelRange channels_of(const Arguments& p, int64_t chunk) {
 }
 
 __device__ NumberRow coefficients(Numbers numbers, int64_t row, int64_t order, double leading) {
-  return {numbers, row * order, order, 1, leading};
+  return {numbers, row * order, static_cast<int>(order), 1, leading};
 }
 
 template <int length>
@@ -237,8 +239,7 @@ __global__ void __launch_bounds__(RealRow<length>::threads) kernel_rows_vjp(cons
       for (int result = 0; result < (last ? 2 : 1); ++result) {
         if (result == 1) row.combine(sum, [](Complex& x, Complex& y, bool) { x = y; });
         row.inverse();
-        store_points(result == 0 ? coefficients(p.db, channel, order, 0) : coefficients(p.da, chunk, order, 0), length,
-                     row.sample, row.parts());
+        row.store(result == 0 ? coefficients(p.db, channel, order, 0) : coefficients(p.da, chunk, order, 0));
       }
       if (threadIdx.x == 0) store_number(p.dh0, channel, load_number(p.dk, channel * length));
     }

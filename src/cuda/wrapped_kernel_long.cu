@@ -1,8 +1,9 @@
-// Rows longer than a block holds, length = columns x rows points: point n = n1 * rows + n2, frequency k = k1 + columns *
-// k2. Transforms over n1 ("columns", neighbouring n2 in a block), a twist by exp(-2 pi i k1 n2 / length), transforms over
-// n2 ("lines" k1) where the quotient is taken, and the same way back. Two real signals travel as one complex one, so a
-// line meets its mirror image, line columns - k1, in one block. A tile of channels at a time: its scratch stays in the
-// cache, and memory does not grow with the channels.
+// Rows longer than a block holds, length = 256 x rows points: point n = n1 * rows + n2, frequency k = k1 + 256 k2.
+// Transforms over n1 ("columns", 16 neighbouring n2 in a block), a twist by exp(-2 pi i k1 n2 / length), transforms over
+// n2 ("lines" k1) where the quotient is taken, and the same way back. Two channels travel as one complex signal x + i y,
+// so a line meets its mirror image, line 256 - k1, in one block. Never do signals of different kinds: a small gradient
+// would drown in the rounding of the coefficients. A tile of channels at a time: its scratch stays in the cache, and
+// memory does not grow with the channels.
 #include "cuda/wrapped_kernel_long.h"
 
 #include <algorithm>
@@ -16,327 +17,337 @@ namespace rtf::cuda {
 namespace {
 
 constexpr std::size_t tile_bytes = 32 << 20;
-constexpr int per_thread = 8;
+constexpr int columns = 256, radix = 16, together = 16;
 
-// The rows that belong to the items of a tile: (first + item * step) / divisor, and none past `rows`.
+// The rows that belong to the items of a tile: (first + item * step) / divisor. Past `last` there is none, or its row
+// again where one is needed.
 struct Rows {
   Numbers numbers;
-  int64_t first = 0, step = 1, divisor = 1, rows = 0, count = 0;
-  int offset = 0;
+  int64_t first = 0, step = 1, divisor = 1, last = 0;
+  bool repeat_last = false;
+  int count = 0, offset = 0;
   double leading = 0;
 
-  __device__ int64_t index(int64_t item) const { return (first + item * step) / divisor; }
-  __device__ bool has(int64_t item) const { return index(item) < rows; }
+  __device__ int64_t index(int64_t item) const { return min(first + item * step, last) / divisor; }
+  __device__ bool has(int64_t item) const { return repeat_last || first + item * step <= last; }
   __device__ NumberRow row(int64_t item) const { return {numbers, index(item) * count, count, offset, leading}; }
 };
 
 // points[i] *= exp(sign 2 pi i line (x + i stride) / length)
-template <int stride>
-__device__ void twist(Complex (&points)[per_thread], int sign, int64_t line, int64_t x, int64_t length) {
-  Complex root = root_of_unity(static_cast<double>(sign * line * x), static_cast<double>(length));
-  const Complex step = root_of_unity(static_cast<double>(sign * line * stride), static_cast<double>(length));
+template <int stride, int count>
+__device__ void twist(Complex (&points)[count], int sign, int line, int x, int length) {
+  Complex root = root_of_unity(static_cast<double>(sign * line * x), length);
+  const Complex step = root_of_unity(static_cast<double>(sign * line * stride), length);
 #pragma unroll
-  for (int i = 0; i < per_thread; ++i) {
+  for (int i = 0; i < count; ++i) {
     points[i] = points[i] * root;
     root = root * step;
   }
 }
 
 struct ColumnArguments {
-  Complex* scratch;     // (items, columns, rows)
-  int64_t item_stride;  // of scratch
+  Complex* scratch;  // (items, columns, rows)
   int rows;
   Rows real, imaginary;
-  Numbers h0;  // a number a channel: added to point 0 on the way back, taken from the imaginary rows' on the way there
+  Numbers h0;  // of each channel: its point 0 goes there on the way there, it is added to it on the way back
 };
 
-template <int columns>
-struct ColumnFft : BlockFft<columns, per_thread, columns == 128 ? 16 : 8> {
-  static constexpr int together = columns == 128 ? 16 : 8;
-};
-
-template <int columns>
-__global__ void __launch_bounds__(ColumnFft<columns>::threads) transform_columns(const ColumnArguments p) {
-  using Fft = ColumnFft<columns>;
-  extern __shared__ __align__(16) char shared[];
-  const int64_t length = static_cast<int64_t>(columns) * p.rows, item = blockIdx.y;
-  const int n2 = blockIdx.x * Fft::together + threadIdx.y;
-  const auto point = [&](int i) { return static_cast<int64_t>(threadIdx.x + i * Fft::stride) * p.rows + n2; };
-  double real[per_thread], imaginary[per_thread] = {};
-  load_points(p.real.row(item), length, point, real);
-  if (p.imaginary.has(item)) load_points(p.imaginary.row(item), length, point, imaginary);
-  if (p.h0.data && n2 == 0 && threadIdx.x == 0) store_number(p.h0, p.imaginary.index(item), imaginary[0]);
-  Complex z[per_thread];
+// 256 points by 16 x 16 in registers: thread (c, j) holds the points j + 16 i of column c before and after, so that
+// neighbouring threads always hold neighbouring columns.
+template <cufftdx::fft_direction direction>
+__device__ void transform_column(Complex (&z)[radix], Complex (*exchange)[together]) {
+  using Fft = decltype(cufftdx::Size<radix>() + cufftdx::Precision<double>() +
+                       cufftdx::Type<cufftdx::fft_type::c2c>() + cufftdx::Direction<direction>() +
+                       cufftdx::SM<RTF_CUDA_CAPABILITY * 10>() + cufftdx::Thread());
+  const int c = threadIdx.x, j = threadIdx.y;
+  Fft().execute(z);
+  twist<1>(z, direction == cufftdx::fft_direction::forward ? -1 : 1, j, 0, columns);
 #pragma unroll
-  for (int i = 0; i < per_thread; ++i) z[i] = Complex(real[i], imaginary[i]);
-  typename Fft::Forward().execute(z, shared);
-  twist<Fft::stride>(z, -1, n2, threadIdx.x, length);
-  Complex* out = p.scratch + item * p.item_stride;
+  for (int i = 0; i < radix; ++i) exchange[i * radix + j][c] = z[i];
+  __syncthreads();
 #pragma unroll
-  for (int i = 0; i < per_thread; ++i) out[point(i)] = z[i];
+  for (int i = 0; i < radix; ++i) z[i] = exchange[j * radix + i][c];
+  Fft().execute(z);
 }
 
-template <int columns>
-__global__ void __launch_bounds__(ColumnFft<columns>::threads) transform_columns_back(const ColumnArguments p) {
-  using Fft = ColumnFft<columns>;
+template <bool back>
+__global__ void __launch_bounds__(radix* together, 2) transform_columns(const ColumnArguments p) {
   extern __shared__ __align__(16) char shared[];
-  const int64_t length = static_cast<int64_t>(columns) * p.rows, item = blockIdx.y;
-  const int n2 = blockIdx.x * Fft::together + threadIdx.y;
-  const auto point = [&](int i) { return static_cast<int64_t>(threadIdx.x + i * Fft::stride) * p.rows + n2; };
-  const Complex* in = p.scratch + item * p.item_stride;
-  Complex z[per_thread];
+  auto exchange = reinterpret_cast<Complex(*)[together]>(shared);
+  const int length = columns * p.rows, n2 = blockIdx.x * together + threadIdx.x;
+  const int64_t item = blockIdx.y;
+  const auto point = [&](int i) { return (static_cast<int>(threadIdx.y) + i * radix) * p.rows + n2; };
+  const bool second = p.imaginary.has(item), first_point = p.h0.data && n2 == 0 && threadIdx.y == 0;
+  Complex* scratch = p.scratch + item * length;
+  Complex z[radix] = {};
+  const auto real = [&](int i) -> double& { return z[i].x; };
+  const auto imaginary = [&](int i) -> double& { return z[i].y; };
+  if constexpr (!back) {
+    load_points<radix>(p.real.row(item), length, point, real);
+    if (second) load_points<radix>(p.imaginary.row(item), length, point, imaginary);
+    if (first_point) store_number(p.h0, p.real.index(item), z[0].x);
+    if (first_point && second) store_number(p.h0, p.imaginary.index(item), z[0].y);
+    transform_column<cufftdx::fft_direction::forward>(z, exchange);
+    twist<radix>(z, -1, n2, threadIdx.y, length);
 #pragma unroll
-  for (int i = 0; i < per_thread; ++i) z[i] = in[point(i)];
-  typename Fft::Inverse().execute(z, shared);
-  double real[per_thread], imaginary[per_thread];
-  const double scale = 1.0 / static_cast<double>(length);
+    for (int i = 0; i < radix; ++i) scratch[point(i)] = z[i];
+  } else {
 #pragma unroll
-  for (int i = 0; i < per_thread; ++i) {
-    real[i] = z[i].x * scale;
-    imaginary[i] = z[i].y * scale;
+    for (int i = 0; i < radix; ++i) z[i] = scratch[point(i)];
+    transform_column<cufftdx::fft_direction::inverse>(z, exchange);
+#pragma unroll
+    for (int i = 0; i < radix; ++i) z[i] = scaled(z[i], 1.0 / length);
+    if (first_point) z[0].x += load_number(p.h0, p.real.index(item));
+    if (first_point && second) z[0].y += load_number(p.h0, p.imaginary.index(item));
+    store_points<radix>(p.real.row(item), length, point, real);
+    if (second) store_points<radix>(p.imaginary.row(item), length, point, imaginary);
   }
-  const bool second = p.imaginary.has(item);
-  if (p.h0.data && n2 == 0 && threadIdx.x == 0) {
-    real[0] += load_number(p.h0, p.real.index(item));
-    if (second) imaginary[0] += load_number(p.h0, p.imaginary.index(item));
-  }
-  store_points(p.real.row(item), length, point, real);
-  if (second) store_points(p.imaginary.row(item), length, point, imaginary);
 }
 
 struct LineArguments {
-  Complex* scratch;       // (channels of the tile, columns, rows)
-  const Complex* spectra;  // of the gradient: (denominators of the tile, columns, rows)
-  int64_t channels_per_spectrum;
-  int64_t channels;
-  int columns;
+  const Complex* denominators;  // (spectra, columns, rows)
+  Complex* numerators;          // (pairs, columns, rows): b; then the kernels, or db
+  Complex* gradients;           // likewise: dk; then da
+  int64_t pairs_per_spectrum;
 };
 
-// Lines k1 and columns - k1 side by side, thread row y = 0 and 1 (of each channel in a block): where the mirror image of
-// number k2 lies in the other line.
-template <int rows>
-__device__ int mirrored(int k1, int k2) {
-  return k1 == 0 ? (rows - k2) % rows : rows - 1 - k2;
+// The two real signals behind a line's number and the mirrored one's: twice the spectrum of each.
+struct Two {
+  Complex first, second;
+};
+__device__ Two unpack(Complex z, Complex mirror) {
+  return {z + conj(mirror), times_i(conj(mirror) - z)};
 }
 
-// Two channels a block, each z = a + i b: the lines of B / A of the first plus i times those of the second, left in the
-// first channel's scratch.
-template <int rows>
-__global__ void __launch_bounds__(BlockFft<rows, per_thread, 4>::threads) divide_lines(const LineArguments p) {
-  using Fft = BlockFft<rows, per_thread, 4>;
-  extern __shared__ __align__(16) char shared[];
-  Complex(*lines)[rows] = reinterpret_cast<Complex(*)[rows]>(shared + Fft::shared_bytes);
-  const int k1 = blockIdx.x, side = threadIdx.y % 2, second = threadIdx.y / 2;
-  const int line = side == 0 ? k1 : (p.columns - k1) % p.columns;
-  const int64_t length = static_cast<int64_t>(p.columns) * rows, channel = 2 * static_cast<int64_t>(blockIdx.y) + second;
-  const bool exists = channel < p.channels;
-  const auto k2 = [](int i) { return static_cast<int>(threadIdx.x + i * Fft::stride); };
-  Complex* own = p.scratch + channel * length + static_cast<int64_t>(line) * rows;
-  Complex z[per_thread];
-#pragma unroll
-  for (int i = 0; i < per_thread; ++i) z[i] = exists ? own[k2(i)] : Complex(0, 0);
-  typename Fft::Forward().execute(z, shared);
-#pragma unroll
-  for (int i = 0; i < per_thread; ++i) lines[threadIdx.y][k2(i)] = z[i];
-  __syncthreads();
-  // Z = A + i B and conj(mirror of Z) = A - i B
-#pragma unroll
-  for (int i = 0; i < per_thread; ++i) {
-    const Complex mirror = conj(lines[threadIdx.y ^ 1][mirrored<rows>(k1, k2(i))]);
-    z[i] = times_i(mirror - z[i]) * reciprocal(mirror + z[i]);
-  }
-  __syncthreads();
-  if (second) {
-#pragma unroll
-    for (int i = 0; i < per_thread; ++i) lines[threadIdx.y][k2(i)] = exists ? z[i] : Complex(0, 0);
-  }
-  __syncthreads();
-  if (!second) {
-#pragma unroll
-    for (int i = 0; i < per_thread; ++i) z[i] = z[i] + times_i(lines[threadIdx.y + 2][k2(i)]);
-  }
-  typename Fft::Inverse().execute(z, shared);
-  twist<Fft::stride>(z, 1, line, threadIdx.x, length);
-  if (second || (side == 1 && line == k1)) return;
-#pragma unroll
-  for (int i = 0; i < per_thread; ++i) own[k2(i)] = z[i];
-}
+constexpr int per_thread = 8;
 
-// z = b + i dk: the lines of dB + i dA with dB = G / conj(A), dA = - dB conj(B) / conj(A).
-template <int rows>
-__global__ void __launch_bounds__(BlockFft<rows, per_thread, 2>::threads) divide_lines_vjp(const LineArguments p) {
+// Lines k1 and 256 - k1 of a pair of channels, a thread row each. B / A; or with G the spectrum of dk dB = G / conj(A)
+// and dA = - dB conj(B / A).
+template <int rows, bool gradient>
+__global__ void __launch_bounds__(BlockFft<rows, per_thread, 2>::threads) divide_lines(const LineArguments p) {
   using Fft = BlockFft<rows, per_thread, 2>;
+  constexpr int signals = gradient ? 3 : 2, length = columns * rows;
   extern __shared__ __align__(16) char shared[];
-  Complex(*lines)[rows] = reinterpret_cast<Complex(*)[rows]>(shared + Fft::shared_bytes);
-  const int k1 = blockIdx.x, side = threadIdx.y;
-  const int line = side == 0 ? k1 : (p.columns - k1) % p.columns;
-  const int64_t length = static_cast<int64_t>(p.columns) * rows, channel = blockIdx.y;
+  auto lines = reinterpret_cast<Complex(*)[2][rows]>(shared + Fft::shared_bytes);
+  const int k1 = blockIdx.x, side = threadIdx.y, line = side == 0 ? k1 : (columns - k1) % columns;
+  const int64_t pair = blockIdx.y, start = static_cast<int64_t>(line) * rows;
+  Complex* const numerator = p.numerators + pair * length + start;
+  Complex* const to_denominator = p.gradients + pair * length + start;
   const auto k2 = [](int i) { return static_cast<int>(threadIdx.x + i * Fft::stride); };
-  const int64_t start = static_cast<int64_t>(line) * rows;
-  Complex* own = p.scratch + channel * length + start;
-  const Complex* spectrum = p.spectra + channel / p.channels_per_spectrum * length + start;
-  Complex z[per_thread], a[per_thread];
+  const auto mirrored = [&](int k) { return k1 == 0 ? (rows - k) % rows : rows - 1 - k; };
+  Complex z[per_thread], da[per_thread];
 #pragma unroll 1
-  for (int which = 0; which < 2; ++which) {
+  for (int signal = 0; signal < signals; ++signal) {
+    const Complex* from = signal == 0   ? p.denominators + pair / p.pairs_per_spectrum * length + start
+                          : signal == 1 ? numerator
+                                        : to_denominator;
 #pragma unroll
-    for (int i = 0; i < per_thread; ++i) z[i] = (which == 0 ? spectrum : own)[k2(i)];
+    for (int i = 0; i < per_thread; ++i) z[i] = from[k2(i)];
     typename Fft::Forward().execute(z, shared);
+#pragma unroll
+    for (int i = 0; i < per_thread; ++i) lines[signal][side][k2(i)] = z[i];
     __syncthreads();
-    if (which == 1) break;
-#pragma unroll
-    for (int i = 0; i < per_thread; ++i) a[i] = z[i];
   }
-#pragma unroll
-  for (int i = 0; i < per_thread; ++i) lines[side][k2(i)] = z[i];
-  __syncthreads();
 #pragma unroll
   for (int i = 0; i < per_thread; ++i) {
-    const Complex mirror = conj(lines[side ^ 1][mirrored<rows>(k1, k2(i))]);
-    const Complex inverse = conj(reciprocal(a[i]));
-    const Complex db = scaled(times_i(mirror - z[i]), 0.5) * inverse;
-    const Complex da = scaled(db * conj(mirror + z[i]), -0.5) * inverse;
-    z[i] = db + times_i(da);
+    const int k = k2(i), mirror = mirrored(k);
+    const auto signal = [&](int which) { return unpack(lines[which][side][k], lines[which][side ^ 1][mirror]); };
+    const Two a = signal(0), b = signal(1);
+    const Complex inverse_a = reciprocal(a.first), inverse_a2 = reciprocal(a.second);
+    const Complex quotient = b.first * inverse_a, quotient2 = b.second * inverse_a2;
+    z[i] = quotient + times_i(quotient2);
+    if constexpr (gradient) {
+      const Two g = signal(2);
+      const Complex db = g.first * conj(inverse_a), db2 = g.second * conj(inverse_a2);
+      z[i] = db + times_i(db2);
+      da[i] = scaled(db * conj(quotient) + times_i(db2 * conj(quotient2)), -1);
+    }
   }
-  __syncthreads();
-  typename Fft::Inverse().execute(z, shared);
-  twist<Fft::stride>(z, 1, line, threadIdx.x, length);
-  if (side == 1 && line == k1) return;
+#pragma unroll 1
+  for (int result = 0; result < (gradient ? 2 : 1); ++result) {
+    if (result == 1) {
 #pragma unroll
-  for (int i = 0; i < per_thread; ++i) own[k2(i)] = z[i];
+      for (int i = 0; i < per_thread; ++i) z[i] = da[i];
+    }
+    __syncthreads();
+    typename Fft::Inverse().execute(z, shared);
+    twist<Fft::stride>(z, 1, line, threadIdx.x, length);
+    if (side == 1 && line == k1) continue;
+    Complex* to = result == 0 ? numerator : to_denominator;
+#pragma unroll
+    for (int i = 0; i < per_thread; ++i) to[k2(i)] = z[i];
+  }
 }
 
-// length = columns * rows with columns <= rows.
-struct Factors {
-  int columns, rows;
-};
-
-Factors factors_of(int64_t length) {
-  if (length == 1 << 15) return {128, 256};
-  if (length == 1 << 16) return {256, 256};
-  if (length == 1 << 17) return {256, 512};
-  return {512, 512};
-}
-
-template <int columns>
-void run_columns(const ColumnArguments& arguments, int64_t items, bool back, cudaStream_t stream) {
-  using Fft = ColumnFft<columns>;
-  const dim3 grid(static_cast<unsigned>(arguments.rows / Fft::together), static_cast<unsigned>(items));
-  const dim3 block(Fft::stride, Fft::together);
-  const auto kernel = back ? transform_columns_back<columns> : transform_columns<columns>;
-  allow_shared_memory("kernel", kernel, Fft::shared_bytes);
-  kernel<<<grid, block, Fft::shared_bytes, stream>>>(arguments);
-  check("kernel", cudaGetLastError());
-}
-
-void run_columns(int columns, const ColumnArguments& arguments, int64_t items, bool back, cudaStream_t stream) {
-  if (columns == 128) return run_columns<128>(arguments, items, back, stream);
-  if (columns == 256) return run_columns<256>(arguments, items, back, stream);
-  return run_columns<512>(arguments, items, back, stream);
-}
-
-template <int rows, int together>
-void run_lines(void (*kernel)(const LineArguments), const LineArguments& arguments, int64_t items, cudaStream_t stream) {
-  using Fft = BlockFft<rows, per_thread, together>;
-  constexpr std::size_t shared_bytes = Fft::shared_bytes + together * rows * sizeof(Complex);
+void run_columns(bool back, const ColumnArguments& arguments, int64_t items, cudaStream_t stream) {
+  constexpr std::size_t shared_bytes = columns * together * sizeof(Complex);
+  const dim3 grid(arguments.rows / together, static_cast<unsigned>(items));
+  const auto kernel = back ? transform_columns<true> : transform_columns<false>;
   allow_shared_memory("kernel", kernel, shared_bytes);
-  const dim3 grid(static_cast<unsigned>(arguments.columns / 2 + 1), static_cast<unsigned>(items));
-  kernel<<<grid, dim3(Fft::stride, together), shared_bytes, stream>>>(arguments);
+  kernel<<<grid, dim3(together, radix), shared_bytes, stream>>>(arguments);
   check("kernel", cudaGetLastError());
+}
+
+template <int rows, bool gradient>
+void run_lines(const LineArguments& arguments, int64_t pairs, cudaStream_t stream) {
+  using Fft = BlockFft<rows, per_thread, 2>;
+  constexpr std::size_t shared_bytes = Fft::shared_bytes + (gradient ? 6 : 4) * rows * sizeof(Complex);
+  allow_shared_memory("kernel", divide_lines<rows, gradient>, shared_bytes);
+  const dim3 grid(columns / 2 + 1, static_cast<unsigned>(pairs));
+  divide_lines<rows, gradient><<<grid, dim3(Fft::stride, 2), shared_bytes, stream>>>(arguments);
+  check("kernel", cudaGetLastError());
+}
+
+template <bool gradient>
+void run_lines(int rows, const LineArguments& arguments, int64_t pairs, cudaStream_t stream) {
+  switch (rows) {
+    case 128:
+      return run_lines<128, gradient>(arguments, pairs, stream);
+    case 256:
+      return run_lines<256, gradient>(arguments, pairs, stream);
+    case 512:
+      return run_lines<512, gradient>(arguments, pairs, stream);
+    default:
+      return run_lines<1024, gradient>(arguments, pairs, stream);
+  }
 }
 
 int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
-std::size_t row_bytes(const KernelSizes& sizes) { return sizes.length * sizeof(Complex); }
+// Some groups with all of their channels, or one group with some of them.
+struct Tile {
+  int64_t group, groups, begin, per_group;
 
-// Channels of a tile, an even number of them.
-int64_t kernel_tile(const KernelSizes& sizes) {
-  const auto fit = static_cast<int64_t>(tile_bytes / row_bytes(sizes));
-  return std::min(std::max<int64_t>(fit / 2 * 2, 2), ceil_div(sizes.channels, 2) * 2);
+  int64_t channels() const { return groups * per_group; }
+  int64_t pairs() const { return ceil_div(channels(), 2); }
+  // A denominator serves its whole group, unless pairs cross the border between groups.
+  bool shared_denominators() const { return groups == 1 || per_group % 2 == 0; }
+  int64_t spectra() const { return shared_denominators() ? groups : pairs(); }
+};
+
+class Tiles {
+ public:
+  Tiles(const KernelSizes& sizes, bool gradient) : sizes_(sizes), signals_(gradient ? 2 : 1) {
+    const int64_t each = sizes.channels_per_group();
+    const int64_t fit = std::max<int64_t>(tile_bytes / (sizes.length * sizeof(Complex)), 4);  // rows of scratch
+    const int64_t twice_rows = each % 2 == 0 ? 2 + signals_ * each : (1 + signals_) * each;    // of a group
+    groups_ = std::clamp<int64_t>(2 * fit / twice_rows, 1, sizes.groups);
+    if (groups_ > 1 && groups_ < sizes.groups) groups_ -= groups_ % 2;
+    per_group_ = groups_ > 1 ? each : std::min(each, (fit - 1) / signals_ * 2);
+  }
+
+  Tile largest() const { return {0, groups_, 0, per_group_}; }
+  int64_t scratch_rows() const { return largest().spectra() + signals_ * largest().pairs(); }
+
+  template <class Body>
+  void for_each(Body body) const {
+    const int64_t each = sizes_.channels_per_group();
+    for (int64_t group = 0; group < sizes_.groups; group += groups_)
+      for (int64_t begin = 0; begin < each; begin += per_group_)
+        body(Tile{group, std::min(groups_, sizes_.groups - group), begin, std::min(per_group_, each - begin)});
+  }
+
+ private:
+  KernelSizes sizes_;
+  int64_t signals_, groups_, per_group_;
+};
+
+// Rows of a tile's pairs of channels: the real and the imaginary ones.
+struct PairRows {
+  Rows real, imaginary;
+};
+
+PairRows channel_rows(Numbers numbers, int64_t first, int64_t channels, int64_t count, int offset) {
+  const Rows real{numbers, first, 2, 1, first + channels - 1, false, static_cast<int>(count), offset, 0};
+  Rows imaginary = real;
+  ++imaginary.first;
+  return {real, imaginary};
 }
 
-// Tiles of the gradient: whole groups, or a part of one.
-struct GradientTiles {
-  int64_t groups, channels;
+// A second channel that is missing divides 0 by the last denominator.
+PairRows denominator_rows(const KernelSizes& sizes, Numbers a, const Tile& tile) {
+  Rows real{a, tile.group, 1, 1, tile.group + tile.groups - 1, true, static_cast<int>(sizes.order), 1, 1};
+  if (tile.shared_denominators()) return {real, real};
+  real.first *= tile.per_group;
+  real.step = 2;
+  real.divisor = tile.per_group;
+  real.last = real.first + tile.channels() - 1;
+  Rows imaginary = real;
+  ++imaginary.first;
+  return {real, imaginary};
+}
 
-  explicit GradientTiles(const KernelSizes& sizes) {
-    const int64_t each = sizes.channels_per_group();
-    const auto fit = std::max<int64_t>(static_cast<int64_t>(tile_bytes / row_bytes(sizes)), 2);
-    channels = std::min(each, fit - 1);
-    groups = channels < each ? 1 : std::clamp<int64_t>(fit / (each + 1), 1, sizes.groups);
-  }
+struct Scratch {
+  Complex *denominators, *numerators, *gradients;
+
+  Scratch(const KernelSizes& sizes, const Tiles& tiles, void* workspace)
+      : denominators(static_cast<Complex*>(workspace)),
+        numerators(denominators + tiles.largest().spectra() * sizes.length),
+        gradients(numerators + tiles.largest().pairs() * sizes.length) {}
 };
+
+std::size_t scratch_bytes(const KernelSizes& sizes, const Tiles& tiles) {
+  return tiles.scratch_rows() * sizes.length * sizeof(Complex);
+}
 
 }  // namespace
 
-std::size_t long_workspace(const KernelSizes& sizes) { return kernel_tile(sizes) * row_bytes(sizes); }
+std::size_t long_workspace(const KernelSizes& sizes) { return scratch_bytes(sizes, Tiles(sizes, false)); }
 
 std::size_t long_vjp_workspace(const KernelSizes& sizes) {
-  const GradientTiles tiles(sizes);
-  const int64_t terms = sizes.channels_per_group() == 1 ? 0 : tiles.groups * tiles.channels + 1;
-  return tiles.groups * (tiles.channels + 1) * row_bytes(sizes) + terms * sizes.order * sizeof(double);
+  const Tiles tiles(sizes, true);
+  const int64_t terms = sizes.channels_per_group() == 1 ? 0 : tiles.largest().channels() + 1;
+  return scratch_bytes(sizes, tiles) + terms * sizes.order * sizeof(double);
 }
 
 void long_kernel(const KernelSizes& sizes, Numbers a, Numbers b, Numbers h0, Numbers kernel, void* workspace,
                  cudaStream_t stream) {
-  const Factors factors = factors_of(sizes.length);
-  const int64_t tile = kernel_tile(sizes), each = sizes.channels_per_group(), order = sizes.order;
-  auto* scratch = static_cast<Complex*>(workspace);
-  for (int64_t first = 0; first < sizes.channels; first += tile) {
-    const int64_t channels = std::min(tile, sizes.channels - first), pairs = ceil_div(channels, 2);
-    run_columns(factors.columns,
-                {scratch, sizes.length, factors.rows, {a, first, 1, each, sizes.groups, order, 1, 1},
-                 {b, first, 1, 1, sizes.channels, order, 1, 0}, {}},
-                channels, false, stream);
-    const LineArguments lines{scratch, nullptr, 1, channels, factors.columns};
-    if (factors.rows == 256)
-      run_lines<256, 4>(divide_lines<256>, lines, pairs, stream);
-    else
-      run_lines<512, 4>(divide_lines<512>, lines, pairs, stream);
-    run_columns(factors.columns,
-                {scratch, 2 * sizes.length, factors.rows, {kernel, first, 2, 1, sizes.channels, sizes.length, 0, 0},
-                 {kernel, first + 1, 2, 1, sizes.channels, sizes.length, 0, 0}, h0},
-                pairs, true, stream);
-  }
+  const Tiles tiles(sizes, false);
+  const Scratch scratch(sizes, tiles, workspace);
+  const auto rows = static_cast<int>(sizes.length / columns);
+  tiles.for_each([&](const Tile& tile) {
+    const int64_t first = tile.group * sizes.channels_per_group() + tile.begin, pairs = tile.pairs();
+    const auto [a_real, a_imaginary] = denominator_rows(sizes, a, tile);
+    run_columns(false, {scratch.denominators, rows, a_real, a_imaginary, {}}, tile.spectra(), stream);
+    const auto [b_real, b_imaginary] = channel_rows(b, first, tile.channels(), sizes.order, 1);
+    run_columns(false, {scratch.numerators, rows, b_real, b_imaginary, {}}, pairs, stream);
+    run_lines<false>(rows, {scratch.denominators, scratch.numerators, nullptr, ceil_div(pairs, tile.spectra())}, pairs,
+                     stream);
+    const auto [k_real, k_imaginary] = channel_rows(kernel, first, tile.channels(), sizes.length, 0);
+    run_columns(true, {scratch.numerators, rows, k_real, k_imaginary, h0}, pairs, stream);
+  });
 }
 
 void long_kernel_vjp(const KernelSizes& sizes, Numbers dk, Numbers a, Numbers b, Numbers da, Numbers db, Numbers dh0,
                      void* workspace, cudaStream_t stream) {
-  const Factors factors = factors_of(sizes.length);
-  const GradientTiles tiles(sizes);
-  const int64_t each = sizes.channels_per_group(), order = sizes.order, length = sizes.length;
-  auto* scratch = static_cast<Complex*>(workspace);
-  Complex* spectra = scratch + tiles.groups * tiles.channels * length;
-  auto* terms = reinterpret_cast<double*>(spectra + tiles.groups * length);
-  double* sum_so_far = terms + tiles.groups * tiles.channels * order;
-  for (int64_t group = 0; group < sizes.groups; group += tiles.groups) {
-    const int64_t groups = std::min(tiles.groups, sizes.groups - group);
-    run_columns(factors.columns,
-                {spectra, length, factors.rows, {a, group, 1, 1, sizes.groups, order, 1, 1}, {}, {}}, groups, false,
-                stream);
-    for (int64_t begin = 0; begin < each; begin += tiles.channels) {
-      const int64_t per_group = std::min(tiles.channels, each - begin), channels = groups * per_group;
-      const int64_t first = group * each + begin;
-      run_columns(factors.columns,
-                  {scratch, length, factors.rows, {b, first, 1, 1, sizes.channels, order, 1, 0},
-                   {dk, first, 1, 1, sizes.channels, length, 0, 0}, dh0},
-                  channels, false, stream);
-      const LineArguments lines{scratch, spectra, per_group, channels, factors.columns};
-      if (factors.rows == 256)
-        run_lines<256, 2>(divide_lines_vjp<256>, lines, channels, stream);
-      else
-        run_lines<512, 2>(divide_lines_vjp<512>, lines, channels, stream);
-      const Rows to_a = each == 1 ? Rows{da, first, 1, 1, sizes.groups, order, 1, 0}
-                                  : Rows{{terms, NumberType::float64}, 0, 1, 1, channels, order, 1, 0};
-      run_columns(factors.columns,
-                  {scratch, length, factors.rows, {db, first, 1, 1, sizes.channels, order, 1, 0}, to_a, {}}, channels,
-                  true, stream);
-      if (each == 1) continue;
-      const bool last = begin + per_group == each;
-      Numbers sums{sum_so_far, NumberType::float64};
-      if (last) sums = {static_cast<char*>(da.data) + group * order * bytes_of(da.type), da.type};
-      sum_denominators({terms, begin == 0 ? nullptr : sum_so_far, sums, groups, per_group, order}, stream);
-    }
-  }
+  const Tiles tiles(sizes, true);
+  const Scratch scratch(sizes, tiles, workspace);
+  const auto rows = static_cast<int>(sizes.length / columns);
+  const int64_t order = sizes.order, each = sizes.channels_per_group();
+  auto* terms = reinterpret_cast<double*>(scratch.gradients + tiles.largest().pairs() * sizes.length);
+  double* sum_so_far = terms + tiles.largest().channels() * order;
+  tiles.for_each([&](const Tile& tile) {
+    const int64_t first = tile.group * each + tile.begin, pairs = tile.pairs(), channels = tile.channels();
+    const auto there = [&](Complex* to, const PairRows& from, Numbers h0, int64_t items) {
+      run_columns(false, {to, rows, from.real, from.imaginary, h0}, items, stream);
+    };
+    const auto back = [&](Complex* from, const PairRows& to) {
+      run_columns(true, {from, rows, to.real, to.imaginary, {}}, pairs, stream);
+    };
+    there(scratch.denominators, denominator_rows(sizes, a, tile), {}, tile.spectra());
+    there(scratch.numerators, channel_rows(b, first, channels, order, 1), {}, pairs);
+    there(scratch.gradients, channel_rows(dk, first, channels, sizes.length, 0), dh0, pairs);
+    run_lines<true>(rows,
+                    {scratch.denominators, scratch.numerators, scratch.gradients, ceil_div(pairs, tile.spectra())},
+                    pairs, stream);
+    back(scratch.numerators, channel_rows(db, first, channels, order, 1));
+    if (each == 1) return back(scratch.gradients, channel_rows(da, first, channels, order, 1));
+    back(scratch.gradients, channel_rows({terms, NumberType::float64}, 0, channels, order, 1));
+    const bool last = tile.begin + tile.per_group == each;
+    Numbers sums{sum_so_far, NumberType::float64};
+    if (last) sums = {static_cast<char*>(da.data) + tile.group * order * bytes_of(da.type), da.type};
+    sum_denominators({terms, tile.begin == 0 ? nullptr : sum_so_far, sums, tile.groups, tile.per_group, order}, stream);
+  });
 }
 
 }  // namespace rtf::cuda

@@ -47,8 +47,11 @@ struct ProjectionFunction : torch::autograd::Function<ProjectionFunction> {
     const bool bias = context->saved_data["bias"].toBool();
     const Tensor dy = turned(gradients[0]);
     Tensor dx, dw, db;
-    if (context->needs_input_grad(0))
-      dx = turned(at::bmm(for_each(weight.to(dy.scalar_type()).t(), dy.size(0)), dy));
+    if (context->needs_input_grad(0)) {
+      // Turned in memory: the matrix units read float32 along the sum alone, and turning dy for them costs as much again.
+      const Tensor w = weight.to(dy.scalar_type()).t().contiguous();
+      dx = turned(at::bmm(for_each(w, dy.size(0)), dy));
+    }
     if (bias && x.size(2) < weight.size(0)) {
       // The bias is the weight of one more feature, 1: cheaper than a second pass over the larger dy.
       const Tensor more = at::cat({x, at::ones({x.size(0), x.size(1), 1}, x.options())}, 2);

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-LARGEST_CHUNKED = 32
+LARGEST_CHUNKED = 64
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5, torch.bfloat16: 1e-2}
 
 
@@ -17,7 +17,7 @@ class Case:
         rng = np.random.default_rng([7, seed])
         groups = int(rng.integers(1, 4))
         channels = groups * int(rng.integers(1, 4))
-        self.order = int(rng.choice([0, 1, 2, 5, 8, 9, 16, 17, 31, 32])) if order is None else order
+        self.order = int(rng.choice([0, 1, 2, 5, 8, 9, 16, 17, 31, 32, 33, 64])) if order is None else order
         # Chunks are of 32 or 64 samples, and 16 of them are taken at a time.
         self.length = int(rng.choice([1, 3, 31, 32, 65, 511, 512, 513, 1024, 1030, 2100])) if length is None else length
         self.filter = oracle.draw_filter(rng, channels, groups, self.order)
@@ -53,7 +53,7 @@ def assert_close(actual, expected, kappa, dtype, what):
     assert actual.shape == expected.shape, what
     if expected.numel() == 0:
         return
-    limit = TOLERANCE[dtype] * (max(1, kappa / 1e6) if dtype == torch.float64 else 1)
+    limit = max(TOLERANCE[dtype], 1e-16 * kappa)
     error = (actual.cpu().double() - expected).abs().max() / max(expected.abs().max(), 1e-30)
     assert error <= limit, f"{what}: relative error {error:.3g}, condition {kappa:.3g}"
 
@@ -71,11 +71,11 @@ def check(cuda_ops, case, dtype):
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_values(cuda_ops, dtype):
-    for seed in range(60):
+    for seed in range(45):
         check(cuda_ops, Case(seed, dtype=dtype), dtype)
 
 
-@pytest.mark.parametrize("order", [LARGEST_CHUNKED + 1, 64, 200])
+@pytest.mark.parametrize("order", [LARGEST_CHUNKED + 1, 200])
 def test_larger_orders(cuda_ops, order):
     for seed in range(6):
         for length in (1, 100, 777):
@@ -83,7 +83,7 @@ def test_larger_orders(cuda_ops, order):
             check(cuda_ops, Case(seed, order, length, torch.float32), torch.float32)
 
 
-@pytest.mark.parametrize("order", [0, 1, 7, 16, 24, 40])
+@pytest.mark.parametrize("order", [0, 1, 7, 16, 24, 40, 70])
 def test_gradients(cuda_ops, order):
     for seed in range(6):
         for length in (1, 20, 600):
@@ -101,7 +101,7 @@ def test_gradients(cuda_ops, order):
                 assert error <= 1e-10 * max(1, case.kappa / 1e6), f"{name}: {error:.3g} at order {order}, {case.layout}"
 
 
-@pytest.mark.parametrize("seed, order", [(0, 3), (1, 9), (2, 3), (0, 33), (1, 33), (2, 0)])
+@pytest.mark.parametrize("seed, order", [(0, 3), (1, 9), (2, 3), (0, 33), (1, 65), (2, 65), (2, 0)])
 def test_gradcheck(cuda_ops, seed, order):
     case = Case(seed, order, length=7)
     u, _, coefficients, _, _, options = case.on_gpu(torch.float64)

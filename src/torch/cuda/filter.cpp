@@ -7,35 +7,27 @@
 #include <bit>
 
 #include "cuda/recurrence.h"
-#include "torch/cuda/bridge.h"
+#include "torch/cuda/elements.h"
 #include "torch/dispatch.h"
 #include "torch/filter.h"
 
 namespace rtf::ops {
 namespace {
 
-cuda::Type type_of(const Tensor& tensor) {
-  switch (tensor.scalar_type()) {
-    case at::kDouble:
-      return cuda::Type::float64;
-    case at::kBFloat16:
-      return cuda::Type::bfloat16;
-    default:
-      return cuda::Type::float32;
-  }
-}
-
-// a, b, h0 in float64, beside the samples.
+// a, b, h0 beside the samples, contiguous and of one type: float64 where the kernels ask for it, or where theirs differ.
 struct Coefficients {
   Tensor a, b, h0;
 
-  Coefficients(const char* operation, const Tensor& a_, const Tensor& b_, const Tensor& h0_, const Tensor& u) {
+  Coefficients(const char* operation, const Tensor& a_, const Tensor& b_, const Tensor& h0_, const Tensor& u,
+               bool as_double = true) {
     check_coefficients(operation, a_, b_, h0_);
     compute_type(operation, u.scalar_type());
     check_device(operation, "a", a_, "u", u);
     check_device(operation, "b", b_, "u", u);
     check_device(operation, "h0", h0_, "u", u);
-    const auto values = [](const Tensor& x) { return x.detach().to(at::kDouble).contiguous(); };
+    const bool alike = a_.scalar_type() == b_.scalar_type() && b_.scalar_type() == h0_.scalar_type();
+    const auto type = alike && !as_double ? a_.scalar_type() : at::kDouble;
+    const auto values = [type](const Tensor& x) { return x.detach().to(type).contiguous(); };
     a = values(a_), b = values(b_), h0 = values(h0_);
   }
   Coefficients(Tensor a_, Tensor b_, Tensor h0_) : a(std::move(a_)), b(std::move(b_)), h0(std::move(h0_)) {}
@@ -85,12 +77,13 @@ Pair filter_chunked(const Tensor& u, const Coefficients& c, const OptionalTensor
                     const OptionalTensor& offsets) {
   const int64_t sequences = offsets ? offsets->size(0) - 1 : u.size(0);
   const Tensor in = length_last(u), y = empty_length_last(u, u.scalar_type());
-  const Tensor end = at::empty({sequences, c.channels(), c.order()}, c.b.options());
+  const Tensor end = at::empty({sequences, c.channels(), c.order()}, u.options().dtype(at::kDouble));
   const auto values = [](const OptionalTensor& x) { return x ? x->const_data_ptr<int64_t>() : nullptr; };
   call([&] {
-    cuda::filter({sequences, c.channels(), c.a.size(0), c.order(), u.size(1), type_of(u), in.const_data_ptr(),
-                  in.stride(0), in.stride(2), y.mutable_data_ptr(), y.stride(0), y.stride(2),
-                  c.a.const_data_ptr<double>(), c.b.const_data_ptr<double>(), c.h0.const_data_ptr<double>(),
+    cuda::filter({sequences, c.channels(), c.a.size(0), c.order(), u.size(1),
+                  element_type("filter", u.scalar_type()), in.const_data_ptr(), in.stride(0), in.stride(2),
+                  y.mutable_data_ptr(), y.stride(0), y.stride(2), element_type("filter", c.b.scalar_type()),
+                  c.a.const_data_ptr(), c.b.const_data_ptr(), c.h0.const_data_ptr(),
                   start ? start->const_data_ptr<double>() : nullptr, end.mutable_data_ptr<double>(), values(lengths),
                   values(offsets)},
                  Device(u));
@@ -155,7 +148,7 @@ Pair filter_by_transforms(const Tensor& u, const Coefficients& c, const Optional
 
 // Padded sequences, double.
 Pair filter_rows(const Tensor& u, const Coefficients& c, const OptionalTensor& start, const Tensor& lengths) {
-  if (c.order() > cuda::largest_chunked_order) return filter_by_transforms(u, c, start, lengths);
+  if (c.order() > cuda::largest_chunked_order()) return filter_by_transforms(u, c, start, lengths);
   auto [y, end] = filter_chunked(u.transpose(1, 2), c, start, lengths, std::nullopt);
   return {y.transpose(1, 2), end};
 }
@@ -218,10 +211,12 @@ OptionalTensor state_of(const char* operation, const OptionalTensor& state, int6
 
 Pair filter_cuda(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0, const OptionalTensor& initial_state,
                  const OptionalTensor& lengths, const OptionalTensor& offsets) {
-  const Coefficients c("filter", a, b, h0, u);
+  check_coefficients("filter", a, b, h0);
   check_filter_input("filter", u, b);
   const Device device(u);
-  if (c.order() <= cuda::largest_chunked_order) {
+  const bool chunked = b.size(1) <= cuda::largest_chunked_order();
+  const Coefficients c("filter", a, b, h0, u, /*as_double=*/!chunked);
+  if (chunked) {
     const Sequences sequences("filter", u, lengths, offsets);
     const auto start = state_of("filter", initial_state, sequences.count, u, b);
     return filter_chunked(u, c, start, sequences.lengths, sequences.offsets);
@@ -279,7 +274,7 @@ Pair step_cuda(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& 
   const Tensor from = *state_of("step", state, u.size(0), u, b), in = u.contiguous();
   const Tensor y = at::empty_like(in), next = at::empty_like(from);
   call([&] {
-    cuda::step({u.size(0), c.channels(), c.a.size(0), c.order(), type_of(u), in.const_data_ptr(), y.mutable_data_ptr(),
+    cuda::step({u.size(0), c.channels(), c.a.size(0), c.order(), element_type("step", u.scalar_type()), in.const_data_ptr(), y.mutable_data_ptr(),
                 c.a.const_data_ptr<double>(), c.b.const_data_ptr<double>(), c.h0.const_data_ptr<double>(),
                 from.const_data_ptr<double>(), next.mutable_data_ptr<double>()},
                Device(u));

@@ -1,6 +1,5 @@
 #include "rtf_torch/step_graph.h"
 
-#include <ATen/cuda/CUDAGraph.h>
 #include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/zeros.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -8,6 +7,9 @@
 #include <utility>
 
 #include "torch/cuda/bridge.h"
+#include "torch/device_graph.h"
+
+extern "C" rtf::DeviceGraph* rtf_cuda_make_graph();
 
 namespace rtf::nn {
 namespace {
@@ -30,7 +32,7 @@ struct StepGraph::Captured {
   SequenceModel model = nullptr;
   ModelState state;
   Tensor input, output;
-  at::cuda::CUDAGraph graph;
+  std::unique_ptr<DeviceGraph> graph{rtf_cuda_make_graph()};
 };
 
 StepGraph::StepGraph(SequenceModel model, int64_t batch) {
@@ -54,12 +56,11 @@ StepGraph::StepGraph(SequenceModel model, int64_t batch) {
     ModelState scratch = captured_->state;
     model->step(captured_->input, scratch);
   }
-  stream.current_stream().synchronize();
-  captured_->graph.capture_begin();
-  ModelState next = captured_->state;
-  captured_->output = model->step(captured_->input, next);
-  at::_foreach_copy_(carried(captured_->state), carried(next));
-  captured_->graph.capture_end();
+  captured_->graph->capture([&] {
+    ModelState next = captured_->state;
+    captured_->output = model->step(captured_->input, next);
+    at::_foreach_copy_(carried(captured_->state), carried(next));
+  });
 }
 
 StepGraph::~StepGraph() = default;
@@ -69,7 +70,7 @@ Tensor StepGraph::step(const Tensor& x) {
   TORCH_CHECK(x.sizes() == input.sizes(), "[rtf::StepGraph] x has shape ", x.sizes(), "; ", input.sizes(), " is needed");
   const c10::cuda::CUDAGuard device(input.device());
   input.copy_(x, /*non_blocking=*/true);
-  captured_->graph.replay();
+  captured_->graph->replay();
   return captured_->output;
 }
 
