@@ -18,9 +18,6 @@ import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 from jax_layer import COMPILERS, milliseconds  # noqa: E402
 
-# The default generator of JAX takes longer over dropout's masks.
-jax.config.update("jax_default_prng_impl", "rbg")
-
 
 def linear(key, inputs, outputs):
     keys = jax.random.split(key)
