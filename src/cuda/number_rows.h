@@ -1,0 +1,77 @@
+// Rows of numbers, read as the points of a transform and written back: coefficient k belongs to point k modulo the length.
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include <type_traits>
+
+#include "cuda/wrapped_kernel.h"
+
+namespace rtf::cuda {
+
+// The numbers from `start` on belong to the points offset, offset + 1, ...; a denominator's point 0 holds its leading 1.
+struct NumberRow {
+  Numbers numbers;
+  int64_t start = 0;
+  int count = 0, offset = 0;
+  double leading = 0;
+};
+
+// body(pointer) with the pointer's type; the switch stands outside of loops, so that their loads overlap.
+template <class Body>
+__device__ void with_type(const Numbers& numbers, Body body) {
+  switch (numbers.type) {
+    case NumberType::float32:
+      return body(static_cast<float*>(numbers.data));
+    case NumberType::float64:
+      return body(static_cast<double*>(numbers.data));
+    case NumberType::bfloat16:
+      return body(static_cast<__nv_bfloat16*>(numbers.data));
+  }
+}
+
+// at(i) = point position(i) of a transform of `length` points, i < count.
+template <int count, class Position, class At>
+__device__ void load_points(const NumberRow& row, int length, Position position, At at) {
+  with_type(row.numbers, [&](const auto* data) {
+    data += row.start;
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      const int k = position(i) - row.offset;
+      at(i) = k < 0 ? row.leading : k < row.count ? static_cast<double>(data[k]) : 0.0;
+    }
+    if (row.count + row.offset <= length) return;
+#pragma unroll
+    for (int i = 0; i < count; ++i)
+      for (int k = position(i) - row.offset + length; k < row.count; k += length) at(i) += static_cast<double>(data[k]);
+  });
+}
+
+template <int count, class Position, class At>
+__device__ void store_points(const NumberRow& row, int length, Position position, At at) {
+  with_type(row.numbers, [&](auto* data) {
+    using T = std::remove_pointer_t<decltype(data)>;
+    data += row.start;
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      const int k = position(i) - row.offset;
+      if (k >= 0 && k < row.count) data[k] = static_cast<T>(at(i));
+    }
+    if (row.count + row.offset <= length) return;
+#pragma unroll
+    for (int i = 0; i < count; ++i)
+      for (int k = position(i) - row.offset + length; k < row.count; k += length) data[k] = static_cast<T>(at(i));
+  });
+}
+
+__device__ inline double load_number(const Numbers& numbers, int64_t index) {
+  double result = 0;
+  with_type(numbers, [&](const auto* data) { result = static_cast<double>(data[index]); });
+  return result;
+}
+
+__device__ inline void store_number(const Numbers& numbers, int64_t index, double value) {
+  with_type(numbers, [&](auto* data) { data[index] = static_cast<std::remove_pointer_t<decltype(data)>>(value); });
+}
+
+}  // namespace rtf::cuda

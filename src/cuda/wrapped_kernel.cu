@@ -1,0 +1,248 @@
+// Algorithm 1 and its gradient. Rows of up to 2^14 samples stay on chip, a block a channel: transform a and b, divide,
+// transform back, one launch. Longer ones: wrapped_kernel_long.cu.
+#include "cuda/wrapped_kernel.h"
+
+#include <algorithm>
+
+#include "cuda/denominator_sum.h"
+#include "cuda/device.h"
+#include "cuda/real_row.h"
+#include "cuda/wrapped_kernel_long.h"
+
+namespace rtf::cuda {
+namespace {
+
+constexpr std::size_t shared_limit = (RTF_CUDA_CAPABILITY >= 90 ? 227 : RTF_CUDA_CAPABILITY == 80 ? 163 : 99) * 1024;
+
+// Arrays of one spectrum each: in shared memory behind the exchange as far as they fit, the others in the workspace.
+template <int length, int count>
+struct Slots {
+  using Row = RealRow<length>;
+  static constexpr int in_shared =
+      std::min<int>(count, static_cast<int>((shared_limit - Row::exchange_bytes) / Row::spectrum_bytes));
+  static constexpr std::size_t shared_bytes = Row::exchange_bytes + in_shared * Row::spectrum_bytes;
+  static constexpr std::size_t workspace_bytes = (count - in_shared) * Row::spectrum_bytes;  // of each block
+
+  __device__ static Complex* at(int index, char* shared, char* workspace) {
+    char* bytes = index < in_shared ? shared + Row::exchange_bytes + index * Row::spectrum_bytes
+                                    : workspace + blockIdx.x * workspace_bytes + (index - in_shared) * Row::spectrum_bytes;
+    return reinterpret_cast<Complex*>(bytes);
+  }
+};
+
+// Work in pieces of up to `channels` channels of one group, so that large groups share their denominator's transform.
+struct Chunks {
+  int64_t channels, per_group, total;
+};
+
+struct Arguments {
+  KernelSizes sizes;
+  Chunks chunks;
+  Numbers a, b, h0, kernel;
+  Numbers dk, da, db, dh0;  // of the gradient
+  char* slots;
+};
+
+struct ChannelRange {
+  int64_t group, first, count;
+};
+
+__device__ ChannelRange channels_of(const Arguments& p, int64_t chunk) {
+  const int64_t each = p.sizes.channels / p.sizes.groups, group = chunk / p.chunks.per_group;
+  const int64_t begin = chunk % p.chunks.per_group * p.chunks.channels;
+  return {group, group * each + begin, min(p.chunks.channels, each - begin)};
+}
+
+__device__ NumberRow coefficients(Numbers numbers, int64_t row, int64_t order, double leading) {
+  return {numbers, row * order, static_cast<int>(order), 1, leading};
+}
+
+template <int length>
+__global__ void __launch_bounds__(RealRow<length>::threads, 1) kernel_rows(const Arguments p) {
+  using Slot = Slots<length, 1>;
+  extern __shared__ __align__(16) char shared[];
+  RealRow<length> row(shared);
+  Complex* inverse_a = Slot::at(0, shared, p.slots);
+  for (int64_t chunk = blockIdx.x; chunk < p.chunks.total; chunk += gridDim.x) {
+    const ChannelRange range = channels_of(p, chunk);
+    // One copy of the transforms' code for the denominator and every channel: fetching it costs as much as running it.
+#pragma unroll 1
+    for (int64_t step = 0; step <= range.count; ++step) {
+      const int64_t channel = range.first + step - 1;
+      row.forward(step == 0 ? coefficients(p.a, range.group, p.sizes.order, 1)
+                            : coefficients(p.b, channel, p.sizes.order, 0));
+      if (step == 0) {
+        row.combine(inverse_a, [](Complex& x, Complex& y, bool edge) { y = invert(x, edge); });
+        continue;
+      }
+      row.combine(inverse_a, [](Complex& x, Complex& y, bool edge) { x = multiply(x, y, edge); });
+      row.inverse();
+      if (threadIdx.x == 0) row.z[0].x += load_number(p.h0, channel);
+#pragma unroll
+      for (int i = 0; i < row.numbers; ++i) {
+        const int64_t at = channel * (length / 2) + threadIdx.x + i * row.stride;
+        if (p.kernel.type == NumberType::float32)
+          static_cast<float2*>(p.kernel.data)[at] = make_float2(row.z[i].x, row.z[i].y);
+        else
+          static_cast<Complex*>(p.kernel.data)[at] = row.z[i];
+      }
+    }
+  }
+}
+
+// With G the transform of dk: dB = G / conj(A), dA = - sum over channels of dB conj(B / A).
+template <int length>
+__global__ void __launch_bounds__(RealRow<length>::threads, 1) kernel_rows_vjp(const Arguments p) {
+  using Slot = Slots<length, 3>;
+  extern __shared__ __align__(16) char shared[];
+  RealRow<length> row(shared);
+  Complex* inverse_a = Slot::at(0, shared, p.slots);
+  Complex* quotient = Slot::at(1, shared, p.slots);
+  Complex* sum = Slot::at(2, shared, p.slots);
+  const int64_t order = p.sizes.order;
+  for (int64_t chunk = blockIdx.x; chunk < p.chunks.total; chunk += gridDim.x) {
+    const ChannelRange range = channels_of(p, chunk);
+#pragma unroll 1
+    for (int64_t step = 0; step <= 2 * range.count; ++step) {
+      const int64_t channel = range.first + (step - 1) / 2;
+      const bool numerator = step % 2 == 1;
+      row.forward(step == 0   ? coefficients(p.a, range.group, order, 1)
+                  : numerator ? coefficients(p.b, channel, order, 0)
+                              : NumberRow{p.dk, channel * length, length, 0, 0});
+      if (step == 0) {
+        row.combine(inverse_a, [](Complex& x, Complex& y, bool edge) { y = invert(x, edge); });
+        continue;
+      }
+      if (numerator) {
+        row.combine(inverse_a, [](Complex& x, Complex& y, bool edge) { x = multiply(x, y, edge); });
+        row.combine(quotient, [](Complex& x, Complex& y, bool) { y = x; });
+        continue;
+      }
+      const bool first = step == 2, last = step == 2 * range.count;
+      row.combine(inverse_a, [](Complex& x, Complex& y, bool edge) { x = multiply(x, conjugate(y, edge), edge); });
+      row.combine(quotient, [](Complex& x, Complex& y, bool edge) { y = multiply(x, conjugate(y, edge), edge); });
+#pragma unroll
+      for (int i = 0; i < row.numbers; ++i) {
+        const int at = threadIdx.x + i * row.stride;
+        sum[at] = first ? scaled(quotient[at], -1) : sum[at] - quotient[at];
+      }
+#pragma unroll 1
+      for (int result = 0; result < (last ? 2 : 1); ++result) {
+        if (result == 1) row.combine(sum, [](Complex& x, Complex& y, bool) { x = y; });
+        row.inverse();
+        row.store(result == 0 ? coefficients(p.db, channel, order, 0) : coefficients(p.da, chunk, order, 0));
+      }
+      if (threadIdx.x == 0) store_number(p.dh0, channel, load_number(p.dk, channel * length));
+    }
+  }
+}
+
+template <int length, int slots>
+int64_t resident_blocks(void (*kernel)(const Arguments)) {
+  static const int64_t count = [&] {
+    constexpr std::size_t bytes = Slots<length, slots>::shared_bytes;
+    allow_shared_memory("kernel", kernel, bytes);
+    int device = 0, processors = 0, blocks = 0;
+    check("kernel", cudaGetDevice(&device));
+    check("kernel", cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
+    check("kernel", cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, RealRow<length>::threads, bytes));
+    return static_cast<int64_t>(processors) * std::max(blocks, 1);
+  }();
+  return count;
+}
+
+int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
+
+// How one of the two kernels runs for some sizes.
+struct Launch {
+  void (*kernel)(const Arguments);
+  int threads;
+  std::size_t shared_bytes, slot_bytes;
+  Chunks chunks;
+  int64_t blocks;
+
+  std::size_t workspace() const { return blocks * slot_bytes; }
+};
+
+template <int length, int slots>
+Launch plan_launch(const KernelSizes& sizes, void (*kernel)(const Arguments)) {
+  const int64_t resident = resident_blocks<length, slots>(kernel), each = sizes.channels_per_group();
+  Chunks chunks;
+  chunks.channels = std::clamp<int64_t>(ceil_div(sizes.channels, resident), 1, each);
+  chunks.per_group = ceil_div(each, chunks.channels);
+  chunks.total = chunks.per_group * sizes.groups;
+  using Slot = Slots<length, slots>;
+  return {kernel, RealRow<length>::threads, Slot::shared_bytes, Slot::workspace_bytes, chunks,
+          std::min(chunks.total, resident)};
+}
+
+template <int length>
+Launch plan_launch(const KernelSizes& sizes, bool gradient) {
+  return gradient ? plan_launch<length, 3>(sizes, kernel_rows_vjp<length>)
+                  : plan_launch<length, 1>(sizes, kernel_rows<length>);
+}
+
+Launch plan_launch(const KernelSizes& sizes, bool gradient) {
+  switch (sizes.length) {
+    case 1024:
+      return plan_launch<1024>(sizes, gradient);
+    case 2048:
+      return plan_launch<2048>(sizes, gradient);
+    case 4096:
+      return plan_launch<4096>(sizes, gradient);
+    case 8192:
+      return plan_launch<8192>(sizes, gradient);
+    default:
+      return plan_launch<16384>(sizes, gradient);
+  }
+}
+
+void run(const Launch& launch, const Arguments& arguments, cudaStream_t stream) {
+  launch.kernel<<<static_cast<unsigned>(launch.blocks), launch.threads, launch.shared_bytes, stream>>>(arguments);
+  check("kernel", cudaGetLastError());
+}
+
+constexpr int64_t longest_row = 1 << 14;
+
+std::size_t partial_bytes(const KernelSizes& sizes, const Chunks& chunks) {
+  return chunks.per_group == 1 ? 0 : chunks.total * sizes.order * sizeof(double);
+}
+
+}  // namespace
+
+bool wrapped_kernel_serves(int64_t length) {
+  return length >= 1 << 10 && length <= longest_long_row && (length & (length - 1)) == 0;
+}
+
+std::size_t wrapped_kernel_workspace(const KernelSizes& sizes) {
+  return sizes.length > longest_row ? long_workspace(sizes) : plan_launch(sizes, false).workspace();
+}
+
+std::size_t wrapped_kernel_vjp_workspace(const KernelSizes& sizes) {
+  if (sizes.length > longest_row) return long_vjp_workspace(sizes);
+  const Launch launch = plan_launch(sizes, true);
+  return launch.workspace() + partial_bytes(sizes, launch.chunks);
+}
+
+void wrapped_kernel(const KernelSizes& sizes, Numbers a, Numbers b, Numbers h0, Numbers kernel, void* workspace,
+                    cudaStream_t stream) {
+  if (sizes.length > longest_row) return long_kernel(sizes, a, b, h0, kernel, workspace, stream);
+  const Launch launch = plan_launch(sizes, false);
+  run(launch, {sizes, launch.chunks, a, b, h0, kernel, {}, {}, {}, {}, static_cast<char*>(workspace)}, stream);
+}
+
+void wrapped_kernel_vjp(const KernelSizes& sizes, Numbers dk, Numbers a, Numbers b, Numbers da, Numbers db, Numbers dh0,
+                        void* workspace, cudaStream_t stream) {
+  if (sizes.length > longest_row) return long_kernel_vjp(sizes, dk, a, b, da, db, dh0, workspace, stream);
+  const Launch launch = plan_launch(sizes, true);
+  Numbers partial = da;  // of each chunk; the sum over those of a group comes after
+  if (launch.chunks.per_group > 1)
+    partial = {static_cast<char*>(workspace) + launch.workspace(), NumberType::float64};
+  run(launch, {sizes, launch.chunks, a, b, {}, {}, dk, partial, db, dh0, static_cast<char*>(workspace)}, stream);
+  if (launch.chunks.per_group > 1)
+    sum_denominators({static_cast<const double*>(partial.data), nullptr, da, sizes.groups, launch.chunks.per_group,
+                      sizes.order},
+                     stream);
+}
+
+}  // namespace rtf::cuda
