@@ -283,7 +283,7 @@ def test_norms_add_a_residual_and_move_averages(torch_ops):
     for norm, found in (("batch_norm", statistics), ("layer_norm", torch_ops.layer_norm(x, weight, bias))):
         backward = getattr(torch_ops, norm + "_backward")
         plain, *rest = backward(dy, x, weight, *found[1:])
-        added, *same = backward(dy, x, weight, *found[1:], residual=residual)
+        added, *same = backward(dy, x, weight, *found[1:], more_dx=residual)
         torch.testing.assert_close(added, plain + residual, rtol=1e-12, atol=1e-12)
         assert all(torch.equal(a, b) for a, b in zip(rest, same))
 

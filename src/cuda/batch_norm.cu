@@ -210,9 +210,10 @@ __global__ void __launch_bounds__(threads, blocks_at_once)
 
 template <class T, class Outer, int width>
 __global__ void __launch_bounds__(threads, blocks_at_once)
-    batch_norm_backward_kernel(const T* x, const Arithmetic<T>* weight, const Outer* dy, const T* residual, T* dx,
-                               Arithmetic<T>* weight_gradient, Arithmetic<T>* bias_gradient, const double* mean,
-                               const double* variance, double eps, Shape shape) {
+    batch_norm_backward_kernel(const T* x, const Arithmetic<T>* weight, const Outer* dy, const T* more_dy,
+                               const T* more_dx, T* dx, Arithmetic<T>* weight_gradient,
+                               Arithmetic<T>* bias_gradient, const double* mean, const double* variance, double eps,
+                               Shape shape) {
   using A = Arithmetic<T>;
   const Share<width> share(shape.batch, shape.length, shape.channels);
   const std::int64_t channel = share.channel();
@@ -233,16 +234,26 @@ __global__ void __launch_bounds__(threads, blocks_at_once)
       sums.second += product;
     }
   };
+  const auto read_gradient = [&](std::uint32_t at, Steps& gradient) {
+    share.read(dy, at, gradient);
+    if (more_dy == nullptr) return;
+    Steps more;
+    share.read(more_dy, at, more);
+#pragma unroll
+    for (int j = 0; j < turn; ++j)
+#pragma unroll
+      for (int i = 0; i < width; ++i) gradient[j].at[i] += more[j].at[i];
+  };
 #pragma unroll
   for (int k = 0; k < backward_kept; ++k) {
     share.read(x, share.begin(k), kept_x[k]);
-    share.read(dy, share.begin(k), kept_dy[k]);
+    read_gradient(share.begin(k), kept_dy[k]);
   }
 #pragma unroll
   for (int k = 0; k < backward_kept; ++k) add(kept_x[k], kept_dy[k]);
   for (std::uint32_t at = share.begin(backward_kept); !share.ends(at); at = share.next(at)) {
     share.read(x, at, values);
-    share.read(dy, at, gradients);
+    read_gradient(at, gradients);
     add(values, gradients);
   }
   sums = cluster_sum(sums);
@@ -258,7 +269,7 @@ __global__ void __launch_bounds__(threads, blocks_at_once)
   const A slope = static_cast<A>(product * inverse * inverse / n);
   const auto finish = [&](const Steps& some, const Steps& gradient, std::uint32_t at) {
     Steps result = {};
-    if (residual != nullptr) share.read(residual, at, result);
+    if (more_dx != nullptr) share.read(more_dx, at, result);
 #pragma unroll
     for (int j = 0; j < turn; ++j)
 #pragma unroll
@@ -270,7 +281,7 @@ __global__ void __launch_bounds__(threads, blocks_at_once)
   for (int k = 0; k < backward_kept; ++k) finish(kept_x[k], kept_dy[k], share.begin(k));
   for (std::uint32_t at = share.begin(backward_kept); !share.ends(at); at = share.next(at)) {
     share.read(x, at, values);
-    share.read(dy, at, gradients);
+    read_gradient(at, gradients);
     finish(values, gradients, at);
   }
 }
@@ -326,20 +337,20 @@ void batch_norm(const BatchNormArguments& at, const void* bias, void* y, const R
   });
 }
 
-void batch_norm_backward(const BatchNormArguments& at, const void* dy, const void* residual, void* dx,
+void batch_norm_backward(const BatchNormArguments& at, const void* dy, const BatchNormSums& added, void* dx,
                          void* weight_gradient, void* bias_gradient) {
   with_types("batch_norm_backward", at, [&](auto zero, auto outer_zero) {
     using T = decltype(zero);
     using Outer = decltype(outer_zero);
     using A = Arithmetic<T>;
-    const bool vectors = vectorizable(at.length, sizeof(T), at.x, residual, dx) &&
+    const bool vectors = vectorizable(at.length, sizeof(T), at.x, added.dy, added.dx, dx) &&
                          vectorizable(at.length, sizeof(Outer), dy);
     const int width = vectors ? vector_width : 1;
     launch("batch_norm_backward",
            vectors ? batch_norm_backward_kernel<T, Outer, vector_width> : batch_norm_backward_kernel<T, Outer, 1>, at,
            width, backward_kept, static_cast<const T*>(at.x), static_cast<const A*>(at.weight), static_cast<const Outer*>(dy),
-           static_cast<const T*>(residual), static_cast<T*>(dx), static_cast<A*>(weight_gradient),
-           static_cast<A*>(bias_gradient), static_cast<const double*>(at.mean),
+           static_cast<const T*>(added.dy), static_cast<const T*>(added.dx), static_cast<T*>(dx),
+           static_cast<A*>(weight_gradient), static_cast<A*>(bias_gradient), static_cast<const double*>(at.mean),
            static_cast<const double*>(at.variance), at.eps, Shape{at.batch, at.length, at.channels});
   });
 }

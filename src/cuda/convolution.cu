@@ -1,9 +1,8 @@
 // The choice of a method and the order of the steps.
-#include "cuda/convolution.h"
-
 #include <algorithm>
 #include <string>
 
+#include "cuda/convolution.h"
 #include "cuda/convolution_steps.h"
 #include "cuda/device.h"
 #include "rtf/error.h"
@@ -58,11 +57,6 @@ KernelSource kernel_source(const Convolution& sizes, const Plan& plan, const flo
   return {kernel, sizes.channels, sizes.kernel_length, std::min(sizes.kernel_length, sizes.length), lags, plan.size};
 }
 
-void make_spectrum(const Convolution& sizes, const Plan& plan, const float* kernel, float2* out, cudaStream_t stream) {
-  const KernelSource source = kernel_source(sizes, plan, kernel);
-  plan.in_block ? block::spectrum(source, out, stream) : columns::spectrum(source, out, stream);
-}
-
 }  // namespace
 
 std::size_t convolve_workspace_bytes(const Convolution& sizes) {
@@ -78,11 +72,14 @@ std::size_t convolve_backward_workspace_bytes(const Convolution& sizes) {
 void convolve(const Convolution& sizes, Signal u, const float* kernel, Signal y, void* workspace, cudaStream_t stream) {
   const Plan plan("convolve", sizes);
   auto* spectrum = static_cast<float2*>(workspace);
-  make_spectrum(sizes, plan, kernel, spectrum, stream);
-  if (plan.in_block)
+  const KernelSource source = kernel_source(sizes, plan, kernel);
+  if (plan.in_block) {
+    block::spectrum(source, spectrum, stream);
     block::convolve(sizes, plan.size, u, spectrum, y, stream);
-  else
-    columns::convolve(sizes, plan.size, u, spectrum, y, spectrum + plan.spectrum_bytes / sizeof(float2), stream);
+  } else {
+    auto* scratch = spectrum + plan.spectrum_bytes / sizeof(float2);
+    columns::convolve(sizes, plan.size, u, source, spectrum, y, scratch, stream);
+  }
 }
 
 void convolve_backward(const Convolution& sizes, Signal dy, Signal u, const float* kernel, Signal du, float* dk,
@@ -91,7 +88,6 @@ void convolve_backward(const Convolution& sizes, Signal dy, Signal u, const floa
   auto* spectrum = static_cast<float2*>(workspace);
   auto* sum = spectrum + plan.spectrum_bytes / sizeof(float2);
   auto* scratch = sum + plan.sum_bytes / sizeof(float2);
-  make_spectrum(sizes, plan, kernel, spectrum, stream);
   // The kernel's samples past the transform have no part in y.
   const std::size_t kernels = sizes.bidirectional ? 2 : 1;
   if (sizes.kernel_length > plan.size)
@@ -101,9 +97,11 @@ void convolve_backward(const Convolution& sizes, Signal dy, Signal u, const floa
   const KernelSink sink{dk,          sizes.channels, sizes.kernel_length, source.used,
                         source.lags, plan.size,      sizes.bidirectional};
   if (plan.in_block) {
+    block::spectrum(source, spectrum, stream);
     block::backward(sizes, plan.size, plan.group, dy, u, spectrum, du, sum, stream);
     block::gradient(sum, plan.groups, sink, stream);
   } else {
+    columns::spectrum(source, spectrum, stream);
     columns::backward(sizes, plan.size, dy, u, spectrum, du, sum, scratch, stream);
     columns::gradient(sum, sink, stream);
   }

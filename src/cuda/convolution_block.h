@@ -17,7 +17,7 @@ class BlockFft {
   static constexpr int size = splits * part;
   static constexpr int columns = 32 / radix;  // of the first stage that one thread computes
   static constexpr int exchange = radix * warp::buffer;
-  static constexpr int factors = splits + log2_of(radix);  // of a thread, see for_columns
+  static constexpr int factors = splits + log2_of(radix);      // of a thread, see for_columns
   static constexpr int shared = exchange + factors * threads;  // complex numbers of shared memory
 
   // The factors live in shared memory: a thread needs its registers for the row.
@@ -136,7 +136,8 @@ class BlockFft {
       constexpr constant::Root w = constant::root(-t1, 4 * radix);
       return {w.re, w.im};
     } else {
-      return load_here(roots.at + (((4 * split_ - 1) * (t1 + radix * s) * (root_count / (4 * splits * radix))) & (root_count - 1)));
+      return load_here(
+          roots.at + (((4 * split_ - 1) * (t1 + radix * s) * (root_count / (4 * splits * radix))) & (root_count - 1)));
     }
   }
 

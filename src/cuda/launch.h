@@ -9,8 +9,8 @@
 
 namespace rtf::cuda {
 
-// When a kernel may start: after all before it on the stream, or already when every block of the one before it has begun
-// and called let_next_start(). Such a kernel calls wait_for_previous() before it reads what that one writes.
+// When a kernel may start: after all before it on the stream, or already when every block of the one before it has
+// begun and called let_next_start(). Such a kernel calls wait_for_previous() before it reads what that one writes.
 enum class Start { after, early };
 
 template <class... Parameters, class... Arguments>

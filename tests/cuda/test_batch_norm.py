@@ -83,10 +83,26 @@ def test_residual(cuda_ops, norm, dtype):
 
         def run(x, weight, bias, residual, dy):
             _, *statistics = getattr(cuda_ops, norm)(x, weight, bias)
-            return getattr(cuda_ops, norm + "_backward")(dy, x, weight, *statistics, residual=residual)[0]
+            return getattr(cuda_ops, norm + "_backward")(dy, x, weight, *statistics, more_dx=residual)[0]
 
         tensors = (x, weight, bias, residual, dy)
         check(run(*(t.cuda() for t in tensors)), run(*(t.double() for t in tensors)), dtype, norm)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_second_gradient(cuda_ops, dtype):
+    """more_dy counts as added to dy, more_dx to dx."""
+    for shape in [(4, 512, 64), (3, 33, 10), (16, 4096, 3)]:
+        x, dy, more_dy, more_dx = (signal(shape, dtype, seed=i) for i in range(4))
+        weight, bias = parameters(shape[2], dtype)
+
+        def run(x, weight, bias, dy, more_dy, more_dx):
+            _, mean, variance = cuda_ops.batch_norm(x, weight, bias)
+            return cuda_ops.batch_norm_backward(dy, x, weight, mean, variance, more_dy=more_dy, more_dx=more_dx)
+
+        tensors = (x, weight, bias, dy, more_dy, more_dx)
+        for got, wanted in zip(run(*(t.cuda() for t in tensors)), run(*(t.double() for t in tensors))):
+            check(got, wanted, dtype, "batch_norm_backward")
 
 
 @pytest.mark.parametrize("norm", NORMS)
