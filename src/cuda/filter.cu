@@ -7,6 +7,8 @@
 #include "cuda/filter.h"
 
 #include <algorithm>
+#include <bit>
+#include <type_traits>
 
 #include "cuda/device.h"
 #include "cuda/filter_tables.h"
@@ -133,18 +135,18 @@ __device__ inline void add_direct(double (&result)[2][4], const double (&a)[8], 
   }
 }
 
-// One sequence and channel.
+// One sequence and channel; past the last sequence an empty one.
 template <class T>
 struct Stream {
-  const T* u = nullptr;
-  T* y = nullptr;
-  int64_t length = 0;
-  const double* initial_state = nullptr;
-  double* final_state = nullptr;
-  bool aligned = false;
+  const T* u;
+  T* y;
+  int64_t length;
+  const double* initial_state;
+  double* final_state;
+  bool exists;
 
-  __device__ Stream(const Filter& p, int64_t sequence, int channel) {
-    if (sequence >= p.sequences) return;
+  __device__ Stream(const Filter& p, int64_t sequence, int channel) : exists(sequence < p.sequences) {
+    if (!exists) sequence = 0;
     int64_t first = 0, row = sequence;
     length = p.length;
     if (p.offsets != nullptr) {
@@ -154,17 +156,20 @@ struct Stream {
     } else if (p.lengths != nullptr) {
       length = min(max(p.lengths[sequence], int64_t{0}), p.length);
     }
+    if (!exists) length = 0;
     u = static_cast<const T*>(p.u) + row * p.u_sequence_stride + channel * p.u_channel_stride + first;
     y = static_cast<T*>(p.y) + row * p.y_sequence_stride + channel * p.y_channel_stride + first;
-    aligned = (reinterpret_cast<uintptr_t>(u) | reinterpret_cast<uintptr_t>(y)) % alignof(Quad<T>) == 0;
     const int64_t state = (sequence * p.channels + channel) * p.order;
-    if (p.initial_state != nullptr) initial_state = p.initial_state + state;
-    if (p.final_state != nullptr) final_state = p.final_state + state;
+    initial_state = p.initial_state == nullptr ? nullptr : p.initial_state + state;
+    final_state = p.final_state == nullptr || !exists ? nullptr : p.final_state + state;
   }
 
   // Samples from here to the end of a turn or of the sequence.
   __device__ int rest(int64_t from, int turn) const {
     return static_cast<int>(min(max(length - from, int64_t{0}), int64_t{turn}));
+  }
+  __device__ bool aligned() const {
+    return (reinterpret_cast<uintptr_t>(u) | reinterpret_cast<uintptr_t>(y)) % alignof(Quad<T>) == 0;
   }
 };
 
@@ -216,27 +221,33 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1) f
   // Of register 2 half + e of a state, and of samples[...][half].
   const auto stream_of = [&](int half) -> const Stream<T>& { return together == 1 || half == 0 ? first : second; };
   const int64_t length = together == 1 ? first.length : max(first.length, second.length);
+  // Turns before this are whole ones of all sequences, four samples in one access.
+  const int64_t whole_length = !first.aligned() || !second.aligned() ? 0 : min(first.length, second.length) / turn * turn;
 
   // Thread (row, column) has samples 4 column ... of every 16 of the chunk of rows `row` and `row + 8`.
   const auto offset_of = [&](int block, int half) {
     return (row + (together == 1 ? 8 * half : 0)) * chunk + 16 * block + 4 * column;
   };
-  const auto load = [&](Quad<T> (&samples)[blocks][2], int64_t from) {
+  // use(block, half, at, left) for each four samples of a turn, of which `left` are left in the sequence.
+  const auto each_four = [&](int64_t from, auto use) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const Stream<T>& stream = stream_of(half);
-      const int rest = stream.rest(from, turn);
+      const int rest = stream_of(half).rest(from, turn);
 #pragma unroll
-      for (int block = 0; block < blocks; ++block) {
-        const int offset = offset_of(block, half);
-        const T* at = stream.u + from + offset;
-        if (stream.aligned && rest == turn) {
-          samples[block][half] = *reinterpret_cast<const Quad<T>*>(at);
-        } else {
+      for (int block = 0; block < blocks; ++block)
+        use(block, half, from + offset_of(block, half), rest - offset_of(block, half));
+    }
+  };
+  const auto load = [&](Quad<T> (&samples)[blocks][2], int64_t from) {
+    if (from < whole_length) {
+      each_four(from, [&](int block, int half, int64_t at, int) {
+        samples[block][half] = *reinterpret_cast<const Quad<T>*>(stream_of(half).u + at);
+      });
+    } else {
+      each_four(from, [&](int block, int half, int64_t at, int left) {
 #pragma unroll
-          for (int j = 0; j < 4; ++j) samples[block][half].at[j] = offset + j < rest ? at[j] : T(0.0f);
-        }
-      }
+        for (int j = 0; j < 4; ++j) samples[block][half].at[j] = j < left ? stream_of(half).u[at + j] : T(0.0f);
+      });
     }
   };
 
@@ -263,8 +274,7 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1) f
     if (8 * q + 2 * column + e < n) to[8 * q + 2 * column + e] = value;
   };
 
-#pragma unroll 1
-  for (int64_t from = 0; from < length; from += turn) {
+  const auto advance = [&](auto whole, int64_t from) {
     if (!early) load(samples, from);
     double z[tiles][4] = {}, result[early ? blocks : 1][2][4] = {};
 #pragma unroll
@@ -312,17 +322,18 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1) f
         }
 
     // Where a sequence ends inside the turn, the state before its last chunk.
+    if (!whole)
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const Stream<T>& stream = stream_of(half);
-      const int rest = static_cast<int>(min(stream.length - from, int64_t{turn}));
-      if (stream.final_state == nullptr || rest < 0 || rest == turn || rest / chunk != row + (together == 1 ? 8 * half : 0))
-        continue;
+      for (int half = 0; half < 2; ++half) {
+        const Stream<T>& stream = stream_of(half);
+        const int64_t rest = stream.length - from;
+        const int chunk_of_row = row + (together == 1 ? 8 * half : 0);
+        if (stream.final_state == nullptr || rest < 0 || rest >= turn || rest / chunk != chunk_of_row) continue;
 #pragma unroll
-      for (int q = 0; q < tiles; ++q)
+        for (int q = 0; q < tiles; ++q)
 #pragma unroll
-        for (int e = 0; e < 2; ++e) store_state(stream.final_state, q, e, x[q][2 * half + e]);
-    }
+          for (int e = 0; e < 2; ++e) store_state(stream.final_state, q, e, x[q][2 * half + e]);
+      }
 
 #pragma unroll
     for (int block = 0; block < blocks; ++block) {
@@ -349,21 +360,25 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1) f
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const Stream<T>& stream = stream_of(half);
-        const int rest = stream.rest(from, turn), offset = offset_of(block, half);
+        const int offset = offset_of(block, half), left = whole ? 4 : stream.rest(from, turn) - offset;
         T* at = stream.y + from + offset;
         Quad<T> four;
 #pragma unroll
         for (int j = 0; j < 4; ++j) four.at[j] = sample<T>(out[j / 2][2 * half + j % 2]);
-        if (stream.aligned && rest == turn) {
+        if (whole) {
           *reinterpret_cast<Quad<T>*>(at) = four;
         } else {
 #pragma unroll
           for (int j = 0; j < 4; ++j)
-            if (offset + j < rest) at[j] = four.at[j];
+            if (j < left) at[j] = four.at[j];
         }
       }
     }
-  }
+  };
+#pragma unroll 1
+  for (int64_t from = 0; from < whole_length; from += turn) advance(std::true_type(), from);
+#pragma unroll 1
+  for (int64_t from = whole_length; from < length; from += turn) advance(std::false_type(), from);
 
 #pragma unroll
   for (int s = 0; s < together; ++s) {
@@ -379,7 +394,7 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1) f
       if (stream.length % chunk != 0 && n > 0)
         finish_state<T, order>(stream, stream.length - stream.length % chunk, tables.a, n, lane);
     }
-    if (p.offsets == nullptr && stream.y != nullptr)
+    if (p.offsets == nullptr && stream.exists)
       for (int64_t t = stream.length + lane; t < p.length; t += 32) stream.y[t] = T(0.0f);
   }
 }
@@ -388,7 +403,8 @@ template <class T, int order>
 void launch(const Filter& p, cudaStream_t stream) {
   using Shape = Shape<order>;
   const int64_t units = (p.sequences + Shape::together - 1) / Shape::together;
-  const int64_t warps = std::min<int64_t>(most_warps, units), blocks = p.channels * ((units + warps - 1) / warps);
+  const int64_t warps = std::min<int64_t>(most_warps, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(units))));
+  const int64_t blocks = p.channels * ((units + warps - 1) / warps);
   constexpr std::size_t bytes = sizeof(typename Shape::Tables);
   const auto kernel = filter_kernel<T, Shape>;
   allow_shared_memory("filter", kernel, bytes);
