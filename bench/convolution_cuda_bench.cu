@@ -62,7 +62,8 @@ void measure(int batch, int length, int channels, rtf::cuda::Storage storage) {
   const int sets = static_cast<int>(std::clamp<std::size_t>((256 << 20) / (8 * floats), 1, 8));
   DeviceArray<float> u(sets * floats), y(sets * floats), dy(floats), kernel(std::size_t(channels) * length),
       dk(std::size_t(channels) * length);
-  for (auto [array, size] : {std::pair<float*, std::size_t>{u, sets * floats}, {dy, floats}, {kernel, std::size_t(channels) * length}})
+  for (auto [array, size] :
+       {std::pair<float*, std::size_t>{u, sets * floats}, {dy, floats}, {kernel, std::size_t(channels) * length}})
     fill<<<1024, 256>>>(array, size, 7);
   rtf::cuda::Convolution sizes{batch, length, channels, length, false, storage, nullptr, nullptr};
   DeviceArray<std::byte> space(

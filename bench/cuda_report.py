@@ -116,7 +116,7 @@ def report_peers(rows, verdicts):
         lines = []
         for length in rows.lengths:
             cells = []
-            for what in ("release", "JAX"):
+            for what in ("release", "PyTorch", "JAX"):
                 for n in (64, length // 2):
                     peer = rows.get(what, batch, length, n)
                     cells.append(
@@ -128,7 +128,18 @@ def report_peers(rows, verdicts):
                 peer = rows.get("lfilter", batch, length, n)
                 cells.append(beaten(rows.get("ours", batch, length, n), peer, f"lfilter, L = {length}, n = {n}"))
             lines.append([f"2^{log2(length)}", *cells])
-        head = ["L", "release n=64", "n=L/2", "JAX n=64", "n=L/2", "lfilter n=8", "n=64", "n=1024"]
+        head = [
+            "L",
+            "release n=64",
+            "n=L/2",
+            "PyTorch n=64",
+            "n=L/2",
+            "JAX n=64",
+            "n=L/2",
+            "lfilter n=8",
+            "n=64",
+            "n=1024",
+        ]
         table(f"Peers without channel mixing, batch {batch}, ms (times ours)", head, lines)
     for batch in FLAT:
         orders = sorted({n for length in rows.lengths for n in rows.orders("S5", batch, length)})
@@ -146,8 +157,8 @@ def report_peers(rows, verdicts):
 def report_backward(rows, verdicts):
     lines = []
     for length in rows.lengths:
-        ours, release, jax = (
-            rows.get(f"{who}, forward + backward", 16, length, 64) for who in ("ours", "release", "JAX")
+        ours, release, *others = (
+            rows.get(f"{who}, forward + backward", 16, length, 64) for who in ("ours", "release", "PyTorch", "JAX")
         )
         if ours is None or release is None:
             continue
@@ -157,9 +168,16 @@ def report_backward(rows, verdicts):
                 release / ours >= BACKWARD_MUST,
                 f"forward + backward at 2^17: {release / ours:.1f} times the release, must {BACKWARD_MUST}",
             )
-        lines.append([f"2^{log2(length)}", number(ours), against(ours, release) + mark, against(ours, jax)])
+        lines.append(
+            [
+                f"2^{log2(length)}",
+                number(ours),
+                against(ours, release) + mark,
+                *(against(ours, other) for other in others),
+            ]
+        )
     table(f"Forward + backward, batch 16, n = 64, ms; at 2^17 {BACKWARD_MUST} x the release needed, aim {BACKWARD_AIM}",
-          ["L", "ours", "release", "JAX"], lines)  # fmt: skip
+          ["L", "ours", "release", "PyTorch", "JAX"], lines)  # fmt: skip
 
 
 def report_memory(rows, verdicts):
@@ -182,7 +200,7 @@ def report_memory(rows, verdicts):
             )
             one.append(f"{share:.2f}{mark}")
             other = s5.get((length, order))
-            theirs = "-" if not s5 else "OOM" if other is None else f"{other / 2**20:.0f}"
+            theirs = "-" if (length, order) not in s5 else "OOM" if other is None else f"{other / 2**20:.0f}"
             two.append(
                 f"{row['peak_bytes'] / 2**20:.0f} / {cuda_memory.paper_bytes(length, order) / 2**20:.0f} / {theirs}"
             )
@@ -204,7 +222,7 @@ def report_training(rows, verdicts):
     lines = []
     for one in cuda_training.CONFIGURATIONS:
         name = one["name"]
-        jax, release = ms.get(("JAX", name)), ms.get(("release", name))
+        jax, eager = ms.get(("JAX", name)), ms.get(("PyTorch", name))
         cells = [number(ms.get((f"ours, {precision}", name)), ".2f") for precision in cuda_training.PRECISIONS]
         ours, half = ms.get(("ours, tf32", name)), ms.get(("ours, bf16", name))
         ratio, mark = "-", ""
@@ -219,11 +237,11 @@ def report_training(rows, verdicts):
             "pre" if one["prenorm"] else "post"
         ) + f"norm, {one['denominators']} den., dropout {one['dropout']:g}/{one['inner_dropout']:g}"
         lines.append([name, sizes, norm, "both" if one["bidirectional"] else "causal", *cells, number(jax, ".2f"),
-                      f"{ratio}{mark}", f"{jax / half:.2f}" if half and jax else "-", number(release, ".2f"),
-                      f"{release / ours:.2f}" if ours and release else "-"])  # fmt: skip
+                      f"{ratio}{mark}", f"{jax / half:.2f}" if half and jax else "-", number(eager, ".2f"),
+                      f"{eager / ours:.2f}" if ours and eager else "-"])  # fmt: skip
     table(f"Training step, ms; batch norm, AdamW; {TRAINING_MUST} times as fast as JAX TF32 needed, aim {TRAINING_AIM}",
           ["task", "layers x channels", "norm, denominators, dropout outer/inner", "direction", "ours fp32", "tf32",
-           "bf16", "JAX tf32", "x ours tf32", "x bf16", "release tf32", "x ours tf32"], lines)  # fmt: skip
+           "bf16", "JAX tf32", "x ours tf32", "x bf16", "PyTorch tf32", "x ours tf32"], lines)  # fmt: skip
 
 
 def report(results, picture):

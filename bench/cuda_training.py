@@ -30,7 +30,7 @@ def measure_jax(seconds):
 
 def measure_torch():
     jobs = [{**one, "device": "cuda", "steps": 30, "warm_up": 10} for one in CONFIGURATIONS]
-    return [{"what": "release", **done} for done in run_peer("torch_model.py", jobs=jobs)]
+    return [{"what": "PyTorch", **done} for done in run_peer("torch_model.py", jobs=jobs)]
 
 
 def measure_ours(build):

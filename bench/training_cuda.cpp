@@ -189,7 +189,8 @@ int main(int argc, char** argv) {
   bool profile = false;
   Model own{"own", models()[3].sizes};
   CLI::App app("A training step of the paper's models on the GPU: milliseconds and peak memory, as JSON lines.");
-  app.add_option("NAME", names, "copying, listops, image, pathfinder, path-x; `own`: as the options below say; otherwise all five");
+  app.add_option("NAME", names,
+                 "copying, listops, image, pathfinder, path-x; `own`: as the options below say; otherwise all five");
   app.add_option("--precision", precisions, "fp32, tf32, bf16, fp64")->delimiter(',');
   app.add_option("--device", device, "cuda or cuda:N");
   app.add_option("--seconds", seconds, "of measuring, each");

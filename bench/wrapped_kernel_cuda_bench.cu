@@ -70,10 +70,15 @@ double microseconds(Work work) {
 }
 
 std::vector<float> random_numbers(std::size_t count, float size) {
-  static std::mt19937 engine(1);
-  std::uniform_real_distribution<float> draw(-size, size);
+  static const std::vector<float> drawn = [] {  // drawn once and repeated: drawing takes longer than measuring
+    std::mt19937 engine(1);
+    std::uniform_real_distribution<float> draw(-1, 1);
+    std::vector<float> values(65537);
+    for (float& value : values) value = draw(engine);
+    return values;
+  }();
   std::vector<float> values(count);
-  for (float& value : values) value = draw(engine);
+  for (std::size_t i = 0; i < count; ++i) values[i] = size * drawn[i % drawn.size()];
   return values;
 }
 
@@ -109,14 +114,14 @@ void measure_length(int64_t channels, int64_t groups, int64_t length) {
 
 }  // namespace
 
+// wrapped_kernel_cuda_bench [SHORTEST [LONGEST]]
 int main(int count, char** arguments) try {
-  const int64_t longest = count > 1 ? std::atoll(arguments[1]) : 1 << 17;
+  const int64_t shortest = count > 1 ? std::atoll(arguments[1]) : 1 << 10;
+  const int64_t longest = count > 2 ? std::atoll(arguments[2]) : 1 << 17;
   std::printf("microseconds\nchan. den.   length  copy x16  order    kernel  gradient ...\n");
-  for (int64_t length = 1 << 10; length <= longest; length *= 2)
-    for (const int64_t groups : {1, 128}) measure_length(128, groups, length);
-  for (const int64_t length : {1 << 10, 1 << 11, 1 << 14})
-    for (const int64_t groups : {1, 1024})
-      if (length <= longest) measure_length(1024, groups, length);
+  for (const int64_t channels : {128, 1024})
+    for (int64_t length = shortest; length <= std::min<int64_t>(longest, channels == 128 ? longest : 1 << 14); length *= 2)
+      for (const int64_t groups : {int64_t{1}, channels}) measure_length(channels, groups, length);
   return 0;
 } catch (const rtf::Error& error) {
   std::fprintf(stderr, "%s\n", error.what());

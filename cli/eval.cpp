@@ -20,7 +20,7 @@ std::string number(double value, const char* format = "%.6g") {
 }
 
 void run(const EvalOptions& options) {
-  const train::RunReport report = 
+  const train::RunReport report =
       train::evaluate_run(options.run, options.checkpoint, options.split, options.mode, options.device);
   std::printf("%s, step %lld, by %s\n", report.checkpoint.c_str(), static_cast<long long>(report.step),
               options.mode.c_str());

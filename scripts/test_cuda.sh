@@ -28,6 +28,6 @@ fi
 export PYTORCH_NO_CUDA_MEMORY_CACHING=1
 for tool in memcheck racecheck; do
   SECONDS=0
-  "$sanitizer" --tool "$tool" --error-exitcode 1 --kernel-regex kns=rtf "$python" "$root/tests/cuda/sanitize.py"
+  "$sanitizer" --tool "$tool" --error-exitcode 1 --kernel-name kns=rtf "$python" "$root/tests/cuda/sanitize.py"
   echo "compute-sanitizer $tool: nothing reported, $SECONDS s"
 done

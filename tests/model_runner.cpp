@@ -173,9 +173,10 @@ class Session {
     model_->train();
     for (int64_t i = 0; i < command.at("steps").get<int64_t>(); ++i) {
       model_->set_generator(0, i);
-      optimizer.zero_grad();
+      optimizer.drop_gradients();
+      optimizer.begin_step();
       at::mse_loss(model_->forward(input_.at("x"), lengths_), input_.at("target")).backward();
-      optimizer.step(optimizer.gradient_norm());
+      optimizer.update(optimizer.gradient_norm(), at::zeros({}, at::TensorOptions(at::kFloat).device(device_)));
     }
   }
 

@@ -65,17 +65,18 @@ std::tuple<Tensor, Tensor, Tensor> batch_norm(const Tensor& x, const Tensor& wei
                                               double eps = 1e-5, const OptionalTensor& running_mean = {},
                                               const OptionalTensor& running_var = {}, double momentum = 0.1,
                                               std::optional<at::ScalarType> dtype = {});
-// Gradients to x, with `residual` added, weight and bias.
+// Gradients to x, weight and bias. more_dy is added to dy and more_dx to the gradient of x, in the same pass.
 std::tuple<Tensor, Tensor, Tensor> batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                                                        const Tensor& mean, const Tensor& variance, double eps = 1e-5,
-                                                       const OptionalTensor& residual = {});
+                                                       const OptionalTensor& more_dy = {},
+                                                       const OptionalTensor& more_dx = {});
 
 // y over the channels of each position, and mean and 1 / sqrt(variance + eps) of each, (...).
 std::tuple<Tensor, Tensor, Tensor> layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                               double eps = 1e-5, std::optional<at::ScalarType> dtype = {});
 std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                                                        const Tensor& mean, const Tensor& inverse,
-                                                       const OptionalTensor& residual = {});
+                                                       const OptionalTensor& more_dx = {});
 
 // Rows of `weight` (vocabulary, channels) at tokens (batch, length), int64: (batch, length, channels).
 Tensor embedding(const Tensor& tokens, const Tensor& weight);

@@ -4,6 +4,7 @@
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 
+#include <functional>
 #include <memory>
 
 #include "rtf_torch/layer.h"
@@ -12,6 +13,7 @@ namespace rtf::nn {
 
 class BlockImpl;
 class NormalizationImpl;
+struct Stream;
 
 enum class Norm { none, batch, layer };
 enum class Activation { identity, gelu };
@@ -84,6 +86,8 @@ class SequenceModelImpl : public torch::nn::Module {
  private:
   void initialize();
   at::Tensor encode(const at::Tensor& x);
+  // All blocks and the last norm; run(i, stream) is one way of running block i.
+  at::Tensor through_blocks(const at::Tensor& h, const std::function<Stream(size_t, const Stream&)>& run);
   at::Tensor decode(const at::Tensor& x);  // (..., channels)
   at::Tensor decode_stream(const at::Tensor& h, ModelState& state);
   void check_state(const ModelState& state, const at::Tensor& h) const;

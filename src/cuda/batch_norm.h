@@ -31,8 +31,14 @@ struct RunningStatistics {
 // y = (x - mean) / sqrt(variance + eps) * weight + bias, and the statistics.
 void batch_norm(const BatchNormArguments& arguments, const void* bias, void* y, const RunningStatistics& running);
 
-// Through batch_norm, its statistics included. dx has `residual` (of the type of x) added, where there is one.
-void batch_norm_backward(const BatchNormArguments& arguments, const void* dy, const void* residual, void* dx,
+// What is added on the way, both of the type of x; null: nothing.
+struct BatchNormSums {
+  const void* dy = nullptr;  // a second gradient to y
+  const void* dx = nullptr;  // a second gradient to x
+};
+
+// Through batch_norm, its statistics included.
+void batch_norm_backward(const BatchNormArguments& arguments, const void* dy, const BatchNormSums& added, void* dx,
                          void* weight_gradient, void* bias_gradient);
 
 }  // namespace rtf::cuda

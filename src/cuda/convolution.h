@@ -1,4 +1,5 @@
-// Right-angle convolution on the GPU (docs/math.md, section 6): modulo z^m = i, m a power of two of at least the length.
+// Right-angle convolution on the GPU (docs/math.md, section 6): modulo z^m = i, m a power of two of at least the
+// length.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -21,8 +22,8 @@ struct Signal {
 enum class Method { automatic, block, columns };
 
 struct Convolution {
-  int batch;          // sequences
-  int length;         // of the longest
+  int batch;   // sequences
+  int length;  // of the longest
   int channels;
   int kernel_length;  // samples of a kernel, of which those past the length are not used
   bool bidirectional;

@@ -10,8 +10,7 @@ namespace {
 
 // Sixteen warps of 128 registers fill a multiprocessor.
 template <int radix, class T>
-__global__ __launch_bounds__(32 * radix, 16 / radix) void convolve_kernel(SignalSource<T> source,
-                                                                          SignalSink<T> sink,
+__global__ __launch_bounds__(32 * radix, 16 / radix) void convolve_kernel(SignalSource<T> source, SignalSink<T> sink,
                                                                           const float2* spectrum, int rows_per_block) {
   const BlockFft<radix> fft(block_memory());
   const int batch = source.sizes.batch, groups = (batch + rows_per_block - 1) / rows_per_block;
@@ -21,6 +20,7 @@ __global__ __launch_bounds__(32 * radix, 16 / radix) void convolve_kernel(Signal
   for (int b = first; b < last; ++b) {
     float2 x[32];
     fft.forward_from(source.row(b, c, threadIdx.x), x);
+    wait_for_previous();
     unroll<32>([&](auto m) { x[m] = x[m] * load_here(k + 32 * m); });
     const auto to = sink.row(b, c, threadIdx.x);
     fft.inverse_to(x, [&](auto, int t, float2 weight, float2 value) { to(t, weight, value); });
@@ -30,6 +30,7 @@ __global__ __launch_bounds__(32 * radix, 16 / radix) void convolve_kernel(Signal
 
 template <int radix>
 __global__ __launch_bounds__(32 * radix, 16 / radix) void spectrum_kernel(KernelSource kernel, float2* out) {
+  let_next_start();
   const BlockFft<radix> fft(block_memory());
   float2 x[32];
   fft.forward_from(kernel.row(0, blockIdx.x, threadIdx.x), x);
@@ -43,6 +44,7 @@ __global__ __launch_bounds__(32 * radix, 16 / radix) void gradient_kernel(const 
                                                                           KernelSink kernel) {
   const BlockFft<radix> fft(block_memory());
   float2 x[32] = {};
+  wait_for_previous();
   const float2* from = shares + (std::int64_t(blockIdx.x) * radix + fft.frequencies()) * warp::size + fft.lane();
   for (int g = 0; g < groups; ++g, from += std::int64_t(kernel.channels) * fft.size)
     unroll<32>([&](auto m) { x[m] = x[m] + from[32 * m]; });
@@ -56,22 +58,26 @@ __global__ __launch_bounds__(32 * radix, 16 / radix) void gradient_kernel(const 
 template <class F>
 void with_radix(int size, F&& run) {
   switch (size / warp::size) {
-    case 1: return run(std::integral_constant<int, 1>());
-    case 2: return run(std::integral_constant<int, 2>());
-    case 4: return run(std::integral_constant<int, 4>());
-    case 8: return run(std::integral_constant<int, 8>());
-    default: return run(std::integral_constant<int, 16>());
+    case 1:
+      return run(std::integral_constant<int, 1>());
+    case 2:
+      return run(std::integral_constant<int, 2>());
+    case 4:
+      return run(std::integral_constant<int, 4>());
+    case 8:
+      return run(std::integral_constant<int, 8>());
+    default:
+      return run(std::integral_constant<int, 16>());
   }
 }
 
 template <class T>
 void convolve_as(const Convolution& sizes, int size, Signal u, const float2* spectrum, Signal y, cudaStream_t stream) {
   with_radix(size, [&](auto radix) {
-    // Enough blocks for every multiprocessor to take several in turn, then rows that share a block's set-up.
-    const std::int64_t resident = 132 * (16 / radix), rows = std::int64_t(sizes.batch) * sizes.channels;
-    const int rows_per_block = static_cast<int>(std::clamp<std::int64_t>(rows / (4 * resident), 1, 8));
+    // One block a multiprocessor begins a row while it still writes the one before; several do that for each other.
+    const int rows_per_block = radix < 16 ? 1 : 4;
     const int groups = (sizes.batch + rows_per_block - 1) / rows_per_block;
-    launch("convolve", convolve_kernel<radix, T>, dim3(groups * sizes.channels), dim3(32 * radix),
+    launch("convolve", Start::early, convolve_kernel<radix, T>, dim3(groups * sizes.channels), dim3(32 * radix),
            sizeof(float2) * BlockFft<radix>::shared, stream, SignalSource<T>{sizes, u, Ends::valid},
            SignalSink<T>{sizes, y, Ends::length}, spectrum, rows_per_block);
   });
@@ -81,8 +87,8 @@ void convolve_as(const Convolution& sizes, int size, Signal u, const float2* spe
 
 void spectrum(const KernelSource& kernel, float2* out, cudaStream_t stream) {
   with_radix(kernel.size, [&](auto radix) {
-    launch("convolve", spectrum_kernel<radix>, dim3(kernel.channels), dim3(32 * radix), sizeof(float2) * BlockFft<radix>::shared,
-           stream, kernel, out);
+    launch("convolve", spectrum_kernel<radix>, dim3(kernel.channels), dim3(32 * radix),
+           sizeof(float2) * BlockFft<radix>::shared, stream, kernel, out);
   });
 }
 
@@ -93,7 +99,7 @@ void convolve(const Convolution& sizes, int size, Signal u, const float2* spectr
 
 void gradient(const float2* shares, int groups, const KernelSink& kernel, cudaStream_t stream) {
   with_radix(kernel.size, [&](auto radix) {
-    launch("convolve_backward", gradient_kernel<radix>, dim3(kernel.channels), dim3(32 * radix),
+    launch("convolve_backward", Start::early, gradient_kernel<radix>, dim3(kernel.channels), dim3(32 * radix),
            sizeof(float2) * BlockFft<radix>::shared, stream, shares, groups, kernel);
   });
 }

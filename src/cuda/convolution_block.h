@@ -17,7 +17,7 @@ class BlockFft {
   static constexpr int size = splits * part;
   static constexpr int columns = 32 / radix;  // of the first stage that one thread computes
   static constexpr int exchange = radix * warp::buffer;
-  static constexpr int factors = splits + log2_of(radix);  // of a thread, see for_columns
+  static constexpr int factors = splits + log2_of(radix);      // of a thread, see for_columns
   static constexpr int shared = exchange + factors * threads;  // complex numbers of shared memory
 
   // The factors live in shared memory: a thread needs its registers for the row.
@@ -46,9 +46,15 @@ class BlockFft {
       unroll<32>([&](auto i) { samples[i] = row(sample(i)); });
       for_columns([&](auto j, float2 first, const float2*) { x[j] = samples[j] * first; });
     } else {
-      unroll<32>([&](auto i) { x[i] = row(sample(i)) * weight<i % radix>(0); });
-      unroll<splits - 1>([&](auto s) {
-        unroll<32>([&](auto i) { x[i] = x[i] + row(sample(i) + part * (s + 1)) * weight<i % radix>(s + 1); });
+      unroll<radix>([&](auto t1) {
+        unroll<splits>([&](auto s) {
+          const float2 w = weight<t1>(s);
+          unroll<columns>([&](auto j) {
+            constexpr int i = j * radix + t1;
+            const float2 term = row(sample(i) + part * s) * w;
+            x[i] = s == 0 ? term : x[i] + term;
+          });
+        });
       });
       for_columns([&](auto j, float2 first, const float2* power) {
         fft<radix, forward>(x + j * radix);
@@ -81,13 +87,18 @@ class BlockFft {
         x[j * radix + f] = shared_[f * warp::buffer + thread_ + threads * j] * conj(w);
       });
       fft<radix, inverse>(x + j * radix);
+    });
+    if constexpr (radix > 1) {
       unroll<radix>([&](auto t1) {
         unroll<splits>([&](auto s) {
-          constexpr int i = (s * columns + j) * radix + t1;
-          put(std::integral_constant<int, i>(), sample(i), weight<t1>(s), x[j * radix + t1]);
+          const float2 w = weight<t1>(s);
+          unroll<columns>([&](auto j) {
+            constexpr int i = (s * columns + j) * radix + t1;
+            put(std::integral_constant<int, i>(), sample(i), w, x[j * radix + t1]);
+          });
         });
       });
-    });
+    }
   }
 
  private:
@@ -125,7 +136,8 @@ class BlockFft {
       constexpr constant::Root w = constant::root(-t1, 4 * radix);
       return {w.re, w.im};
     } else {
-      return load_here(roots.at + (((4 * split_ - 1) * (t1 + radix * s) * (root_count / (4 * splits * radix))) & (root_count - 1)));
+      return load_here(
+          roots.at + (((4 * split_ - 1) * (t1 + radix * s) * (root_count / (4 * splits * radix))) & (root_count - 1)));
     }
   }
 

@@ -14,9 +14,13 @@ class RegisterSum {
   __device__ __forceinline__ explicit RegisterSum(float2*) {}
   __device__ __forceinline__ void choose(int) {}
   template <int m>
-  __device__ __forceinline__ void add(std::integral_constant<int, m>, float2 value) { sum_[m] = sum_[m] + value; }
+  __device__ __forceinline__ void add(std::integral_constant<int, m>, float2 value) {
+    sum_[m] = sum_[m] + value;
+  }
   template <int m>
-  __device__ __forceinline__ float2 at(std::integral_constant<int, m>) const { return sum_[m]; }
+  __device__ __forceinline__ float2 at(std::integral_constant<int, m>) const {
+    return sum_[m];
+  }
 
  private:
   float2 sum_[32] = {};
@@ -36,7 +40,9 @@ class SharedSum {
     mine_[m * threads] = mine_[m * threads] + value;
   }
   template <int m>
-  __device__ __forceinline__ float2 at(std::integral_constant<int, m>) const { return mine_[m * threads]; }
+  __device__ __forceinline__ float2 at(std::integral_constant<int, m>) const {
+    return mine_[m * threads];
+  }
 
  private:
   float2 *memory_, *mine_;
@@ -48,10 +54,9 @@ using Sum = std::conditional_t<splits == 1, RegisterSum, SharedSum<32 * radix, s
 // Two spectra and a sum take most of a thread's 255 registers: eight warps fill a multiprocessor.
 template <int radix, int splits, class T>
 __global__ __launch_bounds__(32 * radix, 8 / radix) void backward_kernel(SignalSource<T> from_dy,
-                                                                         SignalSource<T> from_u,
-                                                                         const float2* spectrum,
-                                                                         SignalSink<T> to_du,
-                                                                         float2* shares, int group) {
+                                                                         SignalSource<T> from_u, const float2* spectrum,
+                                                                         SignalSink<T> to_du, float2* shares,
+                                                                         int group) {
   BlockFft<radix, splits> fft(block_memory());
   Sum<radix, splits> sum(block_memory() + fft.shared);
   const int batch = from_u.sizes.batch, groups = (batch + group - 1) / group;
@@ -66,10 +71,18 @@ __global__ __launch_bounds__(32 * radix, 8 / radix) void backward_kernel(SignalS
     for (int split = 0; split < splits; ++split) {
       fft.choose(split);
       sum.choose(split);
-      float2 u[32], dy[32];
-      fft.forward_from(from_u.row(b, c, threadIdx.x), u);
-      if (radix > 1) __syncthreads();
-      fft.forward_from(from_dy.row(b, c, threadIdx.x), dy);
+      float2 u[32] = {}, dy[32];
+      // A loop, so that both share their instructions: the cache for those is small.
+#pragma unroll 1
+      for (int pass = 0; pass < 2; ++pass) {
+        auto row = from_u.row(b, c, threadIdx.x);
+        if (pass == 1) row = from_dy.row(b, c, threadIdx.x);
+        fft.forward_from(row, dy);
+        if (pass == 1) break;
+        unroll<32>([&](auto m) { u[m] = dy[m]; });
+        if (radix > 1) __syncthreads();
+      }
+      wait_for_previous();
       const float2* k = spectrum + std::int64_t(c) * fft.size + place();
       unroll<32>([&](auto m) {
         sum.add(m, conj(u[m]) * dy[m]);
@@ -83,9 +96,9 @@ __global__ __launch_bounds__(32 * radix, 8 / radix) void backward_kernel(SignalS
       });
       if (radix > 1) __syncthreads();
     }
-    if constexpr (splits > 1)
-      unroll<32 * splits>([&](auto i) { to.put(fft.sample(i), whole[i]); });
+    if constexpr (splits > 1) unroll<32 * splits>([&](auto i) { to.put(fft.sample(i), whole[i]); });
   }
+  let_next_start();
   for (int split = 0; split < splits; ++split) {
     fft.choose(split);
     sum.choose(split);
@@ -98,8 +111,8 @@ template <int radix, int splits, class T>
 void launch_backward(const Convolution& sizes, int group, Signal dy, Signal u, const float2* spectrum, Signal du,
                      float2* shares, cudaStream_t stream) {
   const int groups = (sizes.batch + group - 1) / group;
-  launch("convolve_backward", backward_kernel<radix, splits, T>, dim3(groups * sizes.channels), dim3(32 * radix),
-         sizeof(float2) * (BlockFft<radix, splits>::shared + Sum<radix, splits>::shared), stream,
+  launch("convolve_backward", Start::early, backward_kernel<radix, splits, T>, dim3(groups * sizes.channels),
+         dim3(32 * radix), sizeof(float2) * (BlockFft<radix, splits>::shared + Sum<radix, splits>::shared), stream,
          SignalSource<T>{sizes, dy, Ends::length}, SignalSource<T>{sizes, u, Ends::valid}, spectrum,
          SignalSink<T>{sizes, du, Ends::valid}, shares, group);
 }
@@ -108,12 +121,17 @@ template <class T>
 void backward_as(const Convolution& sizes, int size, int group, Signal dy, Signal u, const float2* spectrum, Signal du,
                  float2* shares, cudaStream_t stream) {
   switch (size / warp::size) {
-    case 1: return launch_backward<1, 1, T>(sizes, group, dy, u, spectrum, du, shares, stream);
-    case 2: return launch_backward<2, 1, T>(sizes, group, dy, u, spectrum, du, shares, stream);
-    case 4: return launch_backward<4, 1, T>(sizes, group, dy, u, spectrum, du, shares, stream);
-    case 8: return launch_backward<8, 1, T>(sizes, group, dy, u, spectrum, du, shares, stream);
+    case 1:
+      return launch_backward<1, 1, T>(sizes, group, dy, u, spectrum, du, shares, stream);
+    case 2:
+      return launch_backward<2, 1, T>(sizes, group, dy, u, spectrum, du, shares, stream);
+    case 4:
+      return launch_backward<4, 1, T>(sizes, group, dy, u, spectrum, du, shares, stream);
+    case 8:
+      return launch_backward<8, 1, T>(sizes, group, dy, u, spectrum, du, shares, stream);
     // Sixteen warps would have half of the registers.
-    default: return launch_backward<8, 2, T>(sizes, group, dy, u, spectrum, du, shares, stream);
+    default:
+      return launch_backward<8, 2, T>(sizes, group, dy, u, spectrum, du, shares, stream);
   }
 }
 
@@ -121,8 +139,9 @@ void backward_as(const Convolution& sizes, int size, int group, Signal dy, Signa
 
 void backward(const Convolution& sizes, int size, int group, Signal dy, Signal u, const float2* spectrum, Signal du,
               float2* shares, cudaStream_t stream) {
-  sizes.storage == Storage::float32 ? backward_as<float>(sizes, size, group, dy, u, spectrum, du, shares, stream)
-                                    : backward_as<__nv_bfloat16>(sizes, size, group, dy, u, spectrum, du, shares, stream);
+  sizes.storage == Storage::float32
+      ? backward_as<float>(sizes, size, group, dy, u, spectrum, du, shares, stream)
+      : backward_as<__nv_bfloat16>(sizes, size, group, dy, u, spectrum, du, shares, stream);
 }
 
 }  // namespace rtf::cuda::block

@@ -121,8 +121,14 @@ struct KernelSink {
   };
   __device__ __forceinline__ Row row(int, int c, int first) const {
     float* at = kernel + std::int64_t(c) * kernel_length;
-    return {at + first,   at + std::int64_t(channels) * kernel_length, kernel_length - first,
-            kernel_length, used - first, lags, size - first, bidirectional};
+    return {at + first,
+            at + std::int64_t(channels) * kernel_length,
+            kernel_length - first,
+            kernel_length,
+            used - first,
+            lags,
+            size - first,
+            bidirectional};
   }
 };
 

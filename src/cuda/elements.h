@@ -75,40 +75,35 @@ template <class A, int count, class T>
 __device__ Values<A, count> load(const T* from) {
   const auto pack = *reinterpret_cast<const Pack<T, count>*>(from);
   Values<A, count> values;
+  if constexpr (sizeof(T) == 2 && count % 2 == 0) {  // bfloat16 two at a time
 #pragma unroll
-  for (int i = 0; i < count; ++i) values.at[i] = widen(pack.values[i]);
+    for (int i = 0; i < count; i += 2) {
+      const float2 two = __bfloat1622float2(__nv_bfloat162(pack.values[i], pack.values[i + 1]));
+      values.at[i] = two.x;
+      values.at[i + 1] = two.y;
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < count; ++i) values.at[i] = widen(pack.values[i]);
+  }
   return values;
 }
 
 template <class A, int count, class T>
 __device__ void store(T* to, const Values<A, count>& values) {
   Pack<T, count> pack;
+  if constexpr (sizeof(T) == 2 && count % 2 == 0) {
 #pragma unroll
-  for (int i = 0; i < count; ++i) pack.values[i] = narrow<T>(values.at[i]);
+    for (int i = 0; i < count; i += 2) {
+      const __nv_bfloat162 two = __floats2bfloat162_rn(values.at[i], values.at[i + 1]);
+      pack.values[i] = two.x;
+      pack.values[i + 1] = two.y;
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < count; ++i) pack.values[i] = narrow<T>(values.at[i]);
+  }
   *reinterpret_cast<Pack<T, count>*>(to) = pack;
-}
-
-template <class A, int count>
-__device__ Values<A, count>& operator+=(Values<A, count>& left, const Values<A, count>& right) {
-#pragma unroll
-  for (int i = 0; i < count; ++i) left.at[i] += right.at[i];
-  return left;
-}
-
-// The sum over the threads of a block, in a fixed order, in every thread of the first warp. `scratch`: one for each warp.
-template <class A>
-__device__ A block_sum(A value, A* scratch) {
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(~0u, value, offset);
-  const int warps = static_cast<int>(blockDim.x + 31) / 32, warp = static_cast<int>(threadIdx.x) / 32;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  __syncthreads();  // whoever read the scratch before is done
-  if (lane == 0) scratch[warp] = value;
-  __syncthreads();
-  value = lane < warps ? scratch[lane] : A(0);
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(~0u, value, offset);
-  return value;
 }
 #endif
 

@@ -1,7 +1,8 @@
 // Complex transforms in the registers of a thread and in a warp.
 //
 // A thread transforms up to 32 numbers without leaving its registers, a warp 1,024 = 32 x 32 of them with one exchange
-// through shared memory and no barrier. Longer transforms put one stage of 2 to 16 points in front (convolution_rows.h).
+// through shared memory and no barrier. Longer transforms put one stage of 2 to 16 points in front
+// (convolution_rows.h).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -32,9 +33,8 @@ __device__ __forceinline__ float2 directed(float2 a) {
 // f(std::integral_constant<int, i>) for i = 0 .. count-1: every index is a constant, so arrays stay in registers.
 template <int count, class F>
 __device__ __forceinline__ void unroll(F&& f) {
-  [&]<int... i>(std::integer_sequence<int, i...>) {
-    (f(std::integral_constant<int, i>()), ...);
-  }(std::make_integer_sequence<int, count>());
+  [&]<int... i>(std::integer_sequence<int, i...>) { (f(std::integral_constant<int, i>()), ...); }
+  (std::make_integer_sequence<int, count>());
 }
 
 namespace constant {
@@ -63,10 +63,14 @@ constexpr Root root(long k, long n) {
   const double rest = 2 * pi * static_cast<double>(4 * k - quarter * n) / static_cast<double>(4 * n);
   const double c = cosine(rest), s = sine(rest);
   switch (quarter % 4) {
-    case 0: return {static_cast<float>(c), static_cast<float>(-s)};
-    case 1: return {static_cast<float>(-s), static_cast<float>(-c)};
-    case 2: return {static_cast<float>(-c), static_cast<float>(s)};
-    default: return {static_cast<float>(s), static_cast<float>(c)};
+    case 0:
+      return {static_cast<float>(c), static_cast<float>(-s)};
+    case 1:
+      return {static_cast<float>(-s), static_cast<float>(-c)};
+    case 2:
+      return {static_cast<float>(-c), static_cast<float>(s)};
+    default:
+      return {static_cast<float>(s), static_cast<float>(c)};
   }
 }
 
@@ -184,8 +188,8 @@ __device__ __forceinline__ float2 root(int k, int n) {
 namespace warp {
 
 constexpr int size = 1024, each = 32;
-constexpr int row = 34;              // of the exchange: 32, and 2 so that 16-byte accesses hit every bank once
-constexpr int buffer = each * row;   // complex numbers of shared memory a warp needs
+constexpr int row = 34;             // of the exchange: 32, and 2 so that 16-byte accesses hit every bank once
+constexpr int buffer = each * row;  // complex numbers of shared memory a warp needs
 
 // x[k] e^{sign 2 pi i lane k / 1024}.
 template <int sign>

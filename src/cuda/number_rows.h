@@ -12,8 +12,8 @@ namespace rtf::cuda {
 // The numbers from `start` on belong to the points offset, offset + 1, ...; a denominator's point 0 holds its leading 1.
 struct NumberRow {
   Numbers numbers;
-  int64_t start = 0, count = 0;
-  int offset = 0;
+  int64_t start = 0;
+  int count = 0, offset = 0;
   double leading = 0;
 };
 
@@ -30,34 +30,37 @@ __device__ void with_type(const Numbers& numbers, Body body) {
   }
 }
 
-// The points position(0), position(1), ... of a transform of `length` points.
-template <int count, class Position>
-__device__ void load_points(const NumberRow& row, int64_t length, Position position, double (&points)[count]) {
+// at(i) = point position(i) of a transform of `length` points, i < count.
+template <int count, class Position, class At>
+__device__ void load_points(const NumberRow& row, int length, Position position, At at) {
   with_type(row.numbers, [&](const auto* data) {
     data += row.start;
 #pragma unroll
     for (int i = 0; i < count; ++i) {
-      const int64_t k = position(i) - row.offset;
-      points[i] = k < 0 ? row.leading : k < row.count ? static_cast<double>(data[k]) : 0.0;
+      const int k = position(i) - row.offset;
+      at(i) = k < 0 ? row.leading : k < row.count ? static_cast<double>(data[k]) : 0.0;
     }
-    if (row.count + row.offset > length) {
+    if (row.count + row.offset <= length) return;
 #pragma unroll
-      for (int i = 0; i < count; ++i)
-        for (int64_t k = position(i) - row.offset + length; k < row.count; k += length)
-          points[i] += static_cast<double>(data[k]);
-    }
+    for (int i = 0; i < count; ++i)
+      for (int k = position(i) - row.offset + length; k < row.count; k += length) at(i) += static_cast<double>(data[k]);
   });
 }
 
-template <int count, class Position>
-__device__ void store_points(const NumberRow& row, int64_t length, Position position, const double (&points)[count]) {
+template <int count, class Position, class At>
+__device__ void store_points(const NumberRow& row, int length, Position position, At at) {
   with_type(row.numbers, [&](auto* data) {
     using T = std::remove_pointer_t<decltype(data)>;
     data += row.start;
 #pragma unroll
+    for (int i = 0; i < count; ++i) {
+      const int k = position(i) - row.offset;
+      if (k >= 0 && k < row.count) data[k] = static_cast<T>(at(i));
+    }
+    if (row.count + row.offset <= length) return;
+#pragma unroll
     for (int i = 0; i < count; ++i)
-      for (int64_t k = position(i) - row.offset; k < row.count; k += length)
-        if (k >= 0) data[k] = static_cast<T>(points[i]);
+      for (int k = position(i) - row.offset + length; k < row.count; k += length) data[k] = static_cast<T>(at(i));
   });
 }
 

@@ -6,120 +6,13 @@
 
 #include "cuda/denominator_sum.h"
 #include "cuda/device.h"
-#include "cuda/double_fft.h"
-#include "cuda/number_rows.h"
+#include "cuda/real_row.h"
 #include "cuda/wrapped_kernel_long.h"
 
 namespace rtf::cuda {
 namespace {
 
 constexpr std::size_t shared_limit = (RTF_CUDA_CAPABILITY >= 90 ? 227 : RTF_CUDA_CAPABILITY == 80 ? 163 : 99) * 1024;
-
-// cos and sin of pi / n, for the few n that a thread's numbers need.
-constexpr Complex half_turn(int n) {
-  return n == 4   ? Complex(0.70710678118654752440, 0.70710678118654752440)
-         : n == 8 ? Complex(0.92387953251128675613, 0.38268343236508977173)
-                  : Complex(0.98078528040323044913, 0.19509032201612826785);
-}
-
-// The spectrum of a real row by a complex transform of half its length: z_e = x_2e + i x_{2e+1}. A thread's numbers are
-// kept *mirrored* between the transforms: Z(k) in `low` and Z(half - k) in `high`, so that the spectrum X(k), X(half - k)
-// comes and goes without a second exchange. Thread 0 holds Z(0) and Z(half/2) instead: its first number is the pair
-// X(0), X(half), both real. The spectrum is twice X, and pack() doubles too; the scale of the result makes up for it.
-template <int length>
-struct RealRow {
-  static constexpr int half = length / 2;
-  static constexpr int numbers = 8;
-  using Fft = BlockFft<half, numbers, 1>;
-  static constexpr int threads = Fft::threads, stride = Fft::stride;
-  static constexpr std::size_t spectrum_bytes = half * sizeof(Complex);
-  static constexpr std::size_t exchange_bytes = std::max<std::size_t>(Fft::shared_bytes, spectrum_bytes / 2);
-
-  __device__ explicit RealRow(void* exchange)
-      : exchange_(static_cast<Complex*>(exchange)), root_(root_of_unity(-static_cast<int>(threadIdx.x), length)) {}
-
-  __device__ static bool edge(int i) { return i == 0 && threadIdx.x == 0; }
-  // The sample that real part (even i) or imaginary part of number i / 2 is.
-  __device__ static int64_t sample(int i) { return 2 * (static_cast<int>(threadIdx.x) + i / 2 * stride) + i % 2; }
-
-  __device__ void forward(const NumberRow& row) {
-    load_points(row, length, sample, parts());
-    typename Fft::Forward().execute(z, exchange_);
-    const int t = threadIdx.x;
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < numbers / 2; ++i) exchange_[t + i * stride] = z[i + numbers / 2];
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < numbers / 2; ++i) z[i + numbers / 2] = exchange_[mirror(t + i * stride)];
-    Complex root = root_;
-#pragma unroll
-    for (int i = 0; i < numbers / 2; ++i) {
-      Complex &low = z[i], &high = z[i + numbers / 2];
-      if (edge(i)) {
-        low = scaled(Complex(low.x + low.y, low.x - low.y), 2);
-        high = scaled(conj(high), 2);
-      } else {
-        const Complex even = low + conj(high), odd = root * times_i(conj(high) - low);
-        low = even + odd;
-        high = conj(even - odd);
-      }
-      root = root * conj(half_turn(numbers));
-    }
-    __syncthreads();
-  }
-
-  __device__ void inverse() {
-    Complex root = conj(root_);
-#pragma unroll
-    for (int i = 0; i < numbers / 2; ++i) {
-      Complex &low = z[i], &high = z[i + numbers / 2];
-      if (edge(i)) {
-        low = Complex(low.x + low.y, low.x - low.y);
-        high = scaled(conj(high), 2);
-      } else {
-        const Complex even = low + conj(high), odd = times_i(root * (low - conj(high)));
-        low = even + odd;
-        high = conj(even - odd);
-      }
-      root = root * half_turn(numbers);
-    }
-    const int t = threadIdx.x;
-#pragma unroll
-    for (int i = 0; i < numbers / 2; ++i) exchange_[mirror(t + i * stride)] = z[i + numbers / 2];
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < numbers / 2; ++i) z[i + numbers / 2] = exchange_[t + i * stride];
-    __syncthreads();
-    typename Fft::Inverse().execute(z, exchange_);
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < numbers; ++i) z[i] = scaled(z[i], 1.0 / length);
-  }
-
-  // result(x, y) for each number and the one of the same frequency in `other`, which is a thread's own memory.
-  template <class Result>
-  __device__ void combine(Complex* other, Result result) {
-#pragma unroll
-    for (int i = 0; i < numbers; ++i) result(z[i], other[threadIdx.x + i * stride], edge(i));
-  }
-
-  using Parts = double[2 * numbers];
-  __device__ Parts& parts() { return reinterpret_cast<Parts&>(z); }
-
-  Complex z[numbers];
-
- private:
-  __device__ static int mirror(int k) { return k == 0 ? 0 : half / 2 - k; }
-
-  Complex* exchange_;
-  Complex root_;
-};
-
-// The pair of real values at an edge multiplies by components.
-__device__ Complex multiply(Complex x, Complex y, bool edge) { return edge ? Complex(x.x * y.x, x.y * y.y) : x * y; }
-__device__ Complex invert(Complex x, bool edge) { return edge ? Complex(1 / x.x, 1 / x.y) : reciprocal(x); }
-__device__ Complex conjugate(Complex x, bool edge) { return edge ? x : conj(x); }
 
 // Arrays of one spectrum each: in shared memory behind the exchange as far as they fit, the others in the workspace.
 template <int length, int count>
@@ -161,11 +54,11 @@ __device__ ChannelRange channels_of(const Arguments& p, int64_t chunk) {
 }
 
 __device__ NumberRow coefficients(Numbers numbers, int64_t row, int64_t order, double leading) {
-  return {numbers, row * order, order, 1, leading};
+  return {numbers, row * order, static_cast<int>(order), 1, leading};
 }
 
 template <int length>
-__global__ void __launch_bounds__(RealRow<length>::threads) kernel_rows(const Arguments p) {
+__global__ void __launch_bounds__(RealRow<length>::threads, 1) kernel_rows(const Arguments p) {
   using Slot = Slots<length, 1>;
   extern __shared__ __align__(16) char shared[];
   RealRow<length> row(shared);
@@ -199,7 +92,7 @@ __global__ void __launch_bounds__(RealRow<length>::threads) kernel_rows(const Ar
 
 // With G the transform of dk: dB = G / conj(A), dA = - sum over channels of dB conj(B / A).
 template <int length>
-__global__ void __launch_bounds__(RealRow<length>::threads) kernel_rows_vjp(const Arguments p) {
+__global__ void __launch_bounds__(RealRow<length>::threads, 1) kernel_rows_vjp(const Arguments p) {
   using Slot = Slots<length, 3>;
   extern __shared__ __align__(16) char shared[];
   RealRow<length> row(shared);
@@ -237,8 +130,7 @@ __global__ void __launch_bounds__(RealRow<length>::threads) kernel_rows_vjp(cons
       for (int result = 0; result < (last ? 2 : 1); ++result) {
         if (result == 1) row.combine(sum, [](Complex& x, Complex& y, bool) { x = y; });
         row.inverse();
-        store_points(result == 0 ? coefficients(p.db, channel, order, 0) : coefficients(p.da, chunk, order, 0), length,
-                     row.sample, row.parts());
+        row.store(result == 0 ? coefficients(p.db, channel, order, 0) : coefficients(p.da, chunk, order, 0));
       }
       if (threadIdx.x == 0) store_number(p.dh0, channel, load_number(p.dk, channel * length));
     }

@@ -49,14 +49,17 @@ Triple batch_norm_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias,
 }
 
 Triple batch_norm_backward_cpu(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
-                               const Tensor& variance, double eps, const OptionalTensor& residual) {
+                               const Tensor& variance, double eps, const OptionalTensor& more_dy,
+                               const OptionalTensor& more_dx) {
   const auto type = compute_type("batch_norm_backward", x.scalar_type());
   check_shapes(x, weight, weight);
   check_shape("batch_norm_backward", "dy", dy, x.sizes());
   check_shape("batch_norm_backward", "the mean", mean, weight.sizes());
   check_shape("batch_norm_backward", "the variance", variance, weight.sizes());
-  if (residual) check_shape("batch_norm_backward", "the residual", *residual, x.sizes());
-  const Tensor in = x.to(type).contiguous(), w = weight.to(type).contiguous(), gradient = dy.to(type).contiguous();
+  if (more_dy) check_shape("batch_norm_backward", "more_dy", *more_dy, x.sizes());
+  if (more_dx) check_shape("batch_norm_backward", "more_dx", *more_dx, x.sizes());
+  const Tensor in = x.to(type).contiguous(), w = weight.to(type).contiguous();
+  const Tensor gradient = (more_dy ? dy.to(type) + *more_dy : dy.to(type)).contiguous();
   const Tensor center = mean.to(at::kDouble).contiguous(), spread = variance.to(at::kDouble).contiguous();
   const Tensor dx = at::empty_like(in), dw = at::empty_like(w), db = at::empty_like(w);
   with_type(type, [&](auto zero) {
@@ -65,7 +68,7 @@ Triple batch_norm_backward_cpu(const Tensor& dy, const Tensor& x, const Tensor& 
                       values<const double>(spread), values<const T>(gradient), values<T>(dx), values<T>(dw),
                       values<T>(db), Scratch(workspace_bytes(x, weight)), executor());
   });
-  if (residual) dx.add_(*residual);
+  if (more_dx) dx.add_(*more_dx);
   return {dx.to(x.scalar_type()), dw.to(weight.scalar_type()), db.to(weight.scalar_type())};
 }
 
@@ -80,7 +83,7 @@ Triple batch_norm_meta(const Tensor& x, const Tensor& weight, const Tensor& bias
 }
 
 Triple backward_meta(const Tensor&, const Tensor& x, const Tensor& weight, const Tensor&, const Tensor&, double,
-                     const OptionalTensor&) {
+                     const OptionalTensor&, const OptionalTensor&) {
   return {like(x), like(weight), like(weight)};
 }
 

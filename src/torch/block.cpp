@@ -23,46 +23,58 @@ RTFOptions layer_options(const SequenceModelOptions& model, int64_t index) {
   return layer;
 }
 
-// What a fork's gradients are: to the normalized x, and to x itself; either may be missing.
-std::optional<Tensor> present(const Tensor& gradient) { return gradient.defined() ? std::optional(gradient) : std::nullopt; }
+std::optional<Tensor> present(const Tensor& gradient) {
+  return gradient.defined() ? std::optional(gradient) : std::nullopt;
+}
 
-// (norm(x), x). Autograd would add the two gradients of x in a pass of its own.
-struct BatchNormFork : torch::autograd::Function<BatchNormFork> {
+// norm() with its two uses: (x, norm(x)) ahead of a layer, (norm(x), norm(x)) after a block. Autograd would add the two
+// gradients in a pass of its own; either may be missing.
+struct BatchNormFunction : torch::autograd::Function<BatchNormFunction> {
   static variable_list forward(AutogradContext* context, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                               const Tensor& running_mean, const Tensor& running_var, at::ScalarType dtype) {
+                               const Tensor& running_mean, const Tensor& running_var, at::ScalarType samples,
+                               bool ahead) {
     const at::AutoDispatchBelowADInplaceOrView guard;
     context->set_materialize_grads(false);
-    auto [y, mean, variance] =
-        ops::batch_norm(x, weight, bias, kEpsilon, running_mean, running_var, kMomentum, dtype);
+    context->saved_data["ahead"] = ahead;
+    auto [y, mean, variance] = ops::batch_norm(x, weight, bias, kEpsilon, running_mean, running_var, kMomentum,
+                                               ahead ? samples : x.scalar_type());
     context->save_for_backward({x, weight, mean, variance});
-    return {y, x};
+    return {ahead ? x : y, ahead ? y : y.to(samples).alias()};
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    if (!gradients[0].defined()) return {gradients[1], Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
+    const Tensor &residual = gradients[0], &samples = gradients[1];
+    const bool ahead = context->saved_data["ahead"].toBool();
+    if (ahead && !samples.defined()) return {residual, Tensor(), Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
     const auto saved = context->get_saved_variables();
-    const auto [dx, dw, db] = ops::batch_norm_backward(gradients[0], saved[0], saved[1], saved[2], saved[3], kEpsilon,
-                                                       present(gradients[1]));
-    return {dx, dw, db, Tensor(), Tensor(), Tensor()};
+    const auto [dx, dw, db] = ops::batch_norm_backward(
+        samples.defined() ? samples : residual, saved[0], saved[1], saved[2], saved[3], kEpsilon,
+        !ahead && samples.defined() ? present(residual) : std::nullopt, ahead ? present(residual) : std::nullopt);
+    return {dx, dw, db, Tensor(), Tensor(), Tensor(), Tensor()};
   }
 };
 
-struct LayerNormFork : torch::autograd::Function<LayerNormFork> {
+struct LayerNormFunction : torch::autograd::Function<LayerNormFunction> {
   static variable_list forward(AutogradContext* context, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                               at::ScalarType dtype) {
+                               at::ScalarType samples, bool ahead) {
     const at::AutoDispatchBelowADInplaceOrView guard;
     context->set_materialize_grads(false);
-    auto [y, mean, inverse] = ops::layer_norm(x, weight, bias, kEpsilon, dtype);
+    context->saved_data["ahead"] = ahead;
+    auto [y, mean, inverse] = ops::layer_norm(x, weight, bias, kEpsilon, ahead ? samples : x.scalar_type());
     context->save_for_backward({x, weight, mean, inverse});
-    return {y, x};
+    return {ahead ? x : y, ahead ? y : y.to(samples).alias()};
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    if (!gradients[0].defined()) return {gradients[1], Tensor(), Tensor(), Tensor()};
+    const Tensor &residual = gradients[0], &samples = gradients[1];
+    const bool ahead = context->saved_data["ahead"].toBool();
+    if (ahead && !samples.defined()) return {residual, Tensor(), Tensor(), Tensor(), Tensor()};
+    Tensor dy = samples.defined() ? samples : residual;
+    if (!ahead && samples.defined() && residual.defined()) dy = residual + samples;
     const auto saved = context->get_saved_variables();
-    const auto [dx, dw, db] =
-        ops::layer_norm_backward(gradients[0], saved[0], saved[1], saved[2], saved[3], present(gradients[1]));
-    return {dx, dw, db, Tensor()};
+    const auto [dx, dw, db] = ops::layer_norm_backward(dy, saved[0], saved[1], saved[2], saved[3],
+                                                       ahead ? present(residual) : std::nullopt);
+    return {dx, dw, db, Tensor(), Tensor()};
   }
 };
 
@@ -77,15 +89,18 @@ NormalizationImpl::NormalizationImpl(Norm kind, int64_t channels) {
   }
 }
 
-NormalizationImpl::Fork NormalizationImpl::fork(const Tensor& x, at::ScalarType dtype) {
+Stream NormalizationImpl::run(const Tensor& x, at::ScalarType samples, bool ahead) {
   if (!running_mean_.defined()) {
-    const auto both = LayerNormFork::apply(x, weight_, bias_, dtype);
+    const auto both = LayerNormFunction::apply(x, weight_, bias_, samples, ahead);
     return {both[0], both[1]};
   }
-  if (!is_training()) return {evaluate(x).to(dtype), x};
+  if (!is_training()) {
+    const Tensor y = evaluate(x);
+    return {ahead ? x : y, y.to(samples)};
+  }
   TORCH_CHECK(x.numel() > x.size(-1), "[rtf::SequenceModel] batch norm in training mode over ", x.numel() / x.size(-1),
               " positions has no variance; at least 2 are needed");
-  const auto both = BatchNormFork::apply(x, weight_, bias_, running_mean_, running_var_, dtype);
+  const auto both = BatchNormFunction::apply(x, weight_, bias_, running_mean_, running_var_, samples, ahead);
   return {both[0], both[1]};
 }
 
@@ -136,36 +151,38 @@ Tensor BlockImpl::gate_and_add(const Tensor& x, const Tensor& y, const Tensor& g
   return x + (p > 0 ? ops::dropout(y, p, generator, site, tie_dropout_) : y);
 }
 
-Tensor BlockImpl::around(const std::function<Tensor(const Tensor&)>& run_layer, const Tensor& x,
+Stream BlockImpl::begin(const Tensor& x) const { return {x, norm_ && prenorm_ ? x : x.to(samples(x))}; }
+
+Stream BlockImpl::around(const std::function<Tensor(const Tensor&)>& run_layer, const Stream& in,
                          const Tensor& generator) {
-  const auto dtype = bfloat16_ ? at::kBFloat16 : x.scalar_type();
-  const auto [in, residual] =
-      norm_ && prenorm_ ? norm_->fork(x, dtype) : NormalizationImpl::Fork{x.to(dtype), x};
-  const Tensor y = activate(run_layer(in), generator);
-  const Tensor sum = gate_and_add(residual, y, generator).to(x.scalar_type());
-  return norm_ && !prenorm_ ? norm_->forward(sum) : sum;
+  const Stream stream = norm_ && prenorm_ ? norm_->ahead(in.x, samples(in.x)) : in;
+  const Tensor y = activate(run_layer(stream.samples), generator);
+  const Tensor sum = gate_and_add(stream.x, y, generator).to(in.x.scalar_type());
+  if (norm_ && !prenorm_) return norm_->after(sum, samples(sum));
+  // A norm ahead of the next layer makes its samples.
+  return {sum, norm_ ? sum : sum.to(samples(sum))};
 }
 
-Tensor BlockImpl::forward(const Tensor& x, const std::optional<Tensor>& lengths, const Tensor& generator) {
-  return around([&](const Tensor& u) { return layer->forward(u, lengths, generator); }, x, generator);
+Stream BlockImpl::forward(const Stream& in, const std::optional<Tensor>& lengths, const Tensor& generator) {
+  return around([&](const Tensor& u) { return layer->forward(u, lengths, generator); }, in, generator);
 }
 
-Tensor BlockImpl::prefill(const Tensor& x, const Realization& realization, Tensor& state, const Tensor& generator) {
+Stream BlockImpl::prefill(const Stream& in, const Realization& realization, Tensor& state, const Tensor& generator) {
   const auto run_layer = [&](const Tensor& u) {
     Tensor y;
     std::tie(y, state) = RTFImpl::prefill(realization, u, state);
     return y;
   };
-  return around(run_layer, x, generator);
+  return around(run_layer, in, generator);
 }
 
-Tensor BlockImpl::step(const Tensor& x, const Realization& realization, Tensor& state, const Tensor& generator) {
+Stream BlockImpl::step(const Stream& in, const Realization& realization, Tensor& state, const Tensor& generator) {
   const auto run_layer = [&](const Tensor& u) {
     Tensor y;
     std::tie(y, state) = RTFImpl::step(realization, u.squeeze(1), state);
     return y.unsqueeze(1);
   };
-  return around(run_layer, x, generator);
+  return around(run_layer, in, generator);
 }
 
 }  // namespace rtf::nn

@@ -29,16 +29,16 @@ Triple layer_norm_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias,
 }
 
 Triple layer_norm_backward_cpu(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
-                               const Tensor& inverse, const OptionalTensor& residual) {
+                               const Tensor& inverse, const OptionalTensor& more_dx) {
   const auto type = compute_type("layer_norm_backward", x.scalar_type());
   check_shapes(x, weight, weight);
   check_shape("layer_norm_backward", "dy", dy, x.sizes());
-  if (residual) check_shape("layer_norm_backward", "the residual", *residual, x.sizes());
+  if (more_dx) check_shape("layer_norm_backward", "more_dx", *more_dx, x.sizes());
   const Tensor w = weight.to(type);
   auto [dx, dw, db] =
       at::native_layer_norm_backward(dy.to(type), x.to(type), weight.sizes(), mean.to(type).unsqueeze(-1),
                                      inverse.to(type).unsqueeze(-1), w, w, {true, true, true});
-  if (residual) dx.add_(*residual);
+  if (more_dx) dx.add_(*more_dx);
   return {dx.to(x.scalar_type()), dw.to(weight.scalar_type()), db.to(weight.scalar_type())};
 }
 

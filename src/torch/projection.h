@@ -15,4 +15,7 @@ at::Tensor project(const at::Tensor& x, const at::Tensor& weight, const std::opt
 // The mean over the first lengths[s] positions of each sequence, or over all: (batch, channels).
 at::Tensor pool(const at::Tensor& x, const std::optional<at::Tensor>& lengths);
 
+// x at its last `count` positions.
+at::Tensor last_positions(const at::Tensor& x, int64_t count);
+
 }  // namespace rtf::nn

@@ -45,12 +45,12 @@ TORCH_LIBRARY(rtf, m) {
       "Tensor(b!)? running_var=None, float momentum=0.1, ScalarType? dtype=None) -> (Tensor, Tensor, Tensor)");
   m.def(
       "batch_norm_backward(Tensor dy, Tensor x, Tensor weight, Tensor mean, Tensor variance, float eps=1e-05, *, "
-      "Tensor? residual=None) -> (Tensor, Tensor, Tensor)");
+      "Tensor? more_dy=None, Tensor? more_dx=None) -> (Tensor, Tensor, Tensor)");
   m.def(
       "layer_norm(Tensor x, Tensor weight, Tensor bias, float eps=1e-05, *, ScalarType? dtype=None) -> (Tensor, Tensor, "
       "Tensor)");
   m.def(
-      "layer_norm_backward(Tensor dy, Tensor x, Tensor weight, Tensor mean, Tensor inverse, *, Tensor? residual=None) -> "
+      "layer_norm_backward(Tensor dy, Tensor x, Tensor weight, Tensor mean, Tensor inverse, *, Tensor? more_dx=None) -> "
       "(Tensor, Tensor, Tensor)");
   m.def("embedding(Tensor tokens, Tensor weight) -> Tensor");
   m.def("embedding_backward(Tensor dy, Tensor tokens, SymInt vocabulary) -> Tensor");
@@ -139,10 +139,11 @@ Triple batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
 }
 
 Triple batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
-                           const Tensor& variance, double eps, const OptionalTensor& residual) {
+                           const Tensor& variance, double eps, const OptionalTensor& more_dy,
+                           const OptionalTensor& more_dx) {
   RTF_OPERATOR("batch_norm_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-               const Tensor&, double, const OptionalTensor&);
-  return op.call(dy, x, weight, mean, variance, eps, residual);
+               const Tensor&, double, const OptionalTensor&, const OptionalTensor&);
+  return op.call(dy, x, weight, mean, variance, eps, more_dy, more_dx);
 }
 
 Triple layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
@@ -153,10 +154,10 @@ Triple layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
 }
 
 Triple layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
-                           const Tensor& inverse, const OptionalTensor& residual) {
+                           const Tensor& inverse, const OptionalTensor& more_dx) {
   RTF_OPERATOR("layer_norm_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                const Tensor&, const OptionalTensor&);
-  return op.call(dy, x, weight, mean, inverse, residual);
+  return op.call(dy, x, weight, mean, inverse, more_dx);
 }
 
 Tensor embedding(const Tensor& tokens, const Tensor& weight) {

@@ -156,6 +156,13 @@ Tensor SequenceModelImpl::decode(const Tensor& x) {
   return through(decoder_[1], at::gelu(through(decoder_[0], features)));
 }
 
+Tensor SequenceModelImpl::through_blocks(const Tensor& h, const std::function<Stream(size_t, const Stream&)>& run) {
+  if (blocks_.empty()) return norm_ ? norm_->forward(h) : h;
+  Stream stream = blocks_[0]->begin(h);
+  for (size_t i = 0; i < blocks_.size(); ++i) stream = run(i, stream);
+  return norm_ ? norm_->forward(stream.x) : stream.x;
+}
+
 Tensor SequenceModelImpl::forward(const Tensor& x, const std::optional<Tensor>& lengths) {
   TORCH_CHECK(!lengths || options.decoder != Decoder::last,
               "[rtf::SequenceModel] the decoder of the last positions takes no lengths: they would be padding");
@@ -165,10 +172,9 @@ Tensor SequenceModelImpl::forward(const Tensor& x, const std::optional<Tensor>& 
     TORCH_CHECK(h.size(1) >= options.last, "[rtf::SequenceModel] a sequence of ", h.size(1),
                 " samples; the decoder needs the last ", options.last);
   const Tensor drawn = generator().clone();  // kept for the gradients, while the owner moves it on
-  for (auto& block : blocks_) h = block->forward(h, lengths, drawn);
-  if (norm_) h = norm_->forward(h);
+  h = through_blocks(h, [&](size_t i, const Stream& in) { return blocks_[i]->forward(in, lengths, drawn); });
   if (pools(options.decoder)) return decode(pool(h, lengths));
-  return decode(options.decoder == Decoder::last ? h.narrow(1, h.size(1) - options.last, options.last) : h);
+  return decode(options.decoder == Decoder::last ? last_positions(h, options.last) : h);
 }
 
 void SequenceModelImpl::set_generator(uint64_t seed, uint64_t step) {
@@ -271,8 +277,9 @@ Tensor SequenceModelImpl::prefill(const Tensor& x, ModelState& state) {
           "[rtf::SequenceModel] prefill in training mode needs a state of make_training_state");
   }
   const Tensor drawn = generator().clone();
-  for (size_t i = 0; i < blocks_.size(); ++i) h = blocks_[i]->prefill(h, state.layers[i], state.states[i], drawn);
-  if (norm_) h = norm_->forward(h);
+  h = through_blocks(h, [&](size_t i, const Stream& in) {
+    return blocks_[i]->prefill(in, state.layers[i], state.states[i], drawn);
+  });
   return decode_stream(h, state);
 }
 
@@ -281,8 +288,9 @@ Tensor SequenceModelImpl::step(const Tensor& x, ModelState& state) {
   const at::NoGradGuard no_grad;
   Tensor h = encode(x.unsqueeze(1));
   check_state(state, h);
-  for (size_t i = 0; i < blocks_.size(); ++i) h = blocks_[i]->step(h, state.layers[i], state.states[i], generator());
-  if (norm_) h = norm_->forward(h);
+  h = through_blocks(h, [&](size_t i, const Stream& in) {
+    return blocks_[i]->step(in, state.layers[i], state.states[i], generator());
+  });
   return decode_stream(h, state).squeeze(1);
 }
 

@@ -41,8 +41,9 @@ auto plain_errors(F&& call) {
   } catch (const c10::Error& error) {
     const std::string message = error.what_without_backtrace();
     if (message.find("CUDA out of memory") != std::string::npos) {
-      fail("the device has not enough memory for a model and batches of these sizes; a smaller train.batch "
-           "(train.accumulate makes up for it) or train.eval_batch, or train.precision=bf16, needs less");
+      fail(
+          "the device has not enough memory for a model and batches of these sizes; a smaller train.batch "
+          "(train.accumulate makes up for it) or train.eval_batch, or train.precision=bf16, needs less");
     }
     if (is_memory(message)) fail("not enough memory for a model and batches of these sizes");
     fail(without_operation(message));

@@ -82,13 +82,16 @@ void Optimizer::zero_gradients() {
   at::_foreach_zero_(gradients);
 }
 
-at::Tensor Optimizer::gradient_norm() const {
+void Optimizer::gradient_norm(at::Tensor& norm) const {
   std::vector<at::Tensor> gradients;
   for (const at::Tensor& parameter : parameters_) {
     if (parameter.grad().defined()) gradients.push_back(parameter.grad());
   }
-  if (gradients.empty()) return at::zeros({}, parameters_[0].options());
-  return at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients)));
+  if (gradients.empty()) {
+    norm.zero_();
+  } else {
+    at::linalg_vector_norm_out(norm, at::stack(at::_foreach_norm(gradients)), 2, {}, /*keepdim=*/false, at::kDouble);
+  }
 }
 
 void Optimizer::begin_step() {
@@ -107,7 +110,7 @@ void Optimizer::update(const at::Tensor& gradient_norm, const at::Tensor& skip) 
   at::Tensor scale;
   // The 1e-6 is that of torch's clip_grad_norm_.
   if (config_.clip > 0) {
-    scale = (config_.clip / (gradient_norm.to(at::kDouble) + 1e-6)).clamp_max(1);
+    scale = (config_.clip / (gradient_norm + 1e-6)).clamp_max(1);
     scale.masked_fill_(skip.to(at::kBool), 1);  // the gradients of a step that is skipped are what one looks at
   }
   count_.add_(1);

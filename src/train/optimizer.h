@@ -24,15 +24,15 @@ class Optimizer {
   // are not trained: they stop requiring gradients. `buffers`, the running statistics, are averaged like weights.
   Optimizer(const NamedTensors& parameters, const NamedTensors& buffers, const OptimizerConfig& config);
 
-  void drop_gradients();  // the next ones take their place
-  void zero_gradients();  // the next ones are added to zeros
-  at::Tensor gradient_norm() const;  // over all parameters
+  void drop_gradients();                       // the next ones take their place
+  void zero_gradients();                       // the next ones are added to zeros
+  void gradient_norm(at::Tensor& norm) const;  // over all parameters, into a float64 number on their device
 
   // A step is begin_step(), where the host sets what differs from step to step, and then update(), which runs on the
   // parameters' device without waiting for it, so that a graph can replay it.
   void begin_step();
-  // With the gradients that the parameters hold, clipped by their norm. Where `skip`, a float, is 1, the parameters stay
-  // as they are.
+  // With the gradients that the parameters hold, clipped by their norm. Where `skip`, a float, is 1, the parameters
+  // stay as they are.
   void update(const at::Tensor& gradient_norm, const at::Tensor& skip);
 
   double lr() const { return config_.lr * schedule_factor(config_, steps_); }  // of the next step

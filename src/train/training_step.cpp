@@ -12,8 +12,8 @@
 namespace rtf::train {
 namespace {
 
-constexpr int64_t warm_up = 3;              // steps until libraries have chosen their algorithms and memory
-constexpr std::size_t most_pending = 16;    // steps that the host may be ahead
+constexpr int64_t warm_up = 3;            // steps until libraries have chosen their algorithms and memory
+constexpr std::size_t most_pending = 16;  // steps that the host may be ahead
 
 bool same_shape(const Batch& x, const Batch& y) {
   return !x.lengths && !y.lengths && x.input.sizes() == y.input.sizes() && x.target.sizes() == y.target.sizes();
@@ -68,8 +68,13 @@ void TrainingStep::play(Replayed& replayed, const std::function<void()>& work) {
 
 void TrainingStep::backward(const at::Tensor& loss) {
   const Profile::Scope scope(profile_, part(Part::backward));
-  loss_sum_.add_(loss.detach());
-  (config_.accumulate > 1 ? loss / static_cast<double>(config_.accumulate) : loss).backward();
+  const int64_t count = config_.accumulate;
+  if (count > 1) {
+    loss_sum_.add_(loss.detach());
+  } else {
+    numbers_[0].copy_(loss.detach());
+  }
+  (count > 1 ? loss / static_cast<double>(count) : loss).backward();
 }
 
 void TrainingStep::forward_backward(const Batch& batch) {
@@ -81,14 +86,18 @@ void TrainingStep::forward_backward(const Batch& batch) {
   backward(loss);
 }
 
+// Few operations: each is a launch, and with small models they count.
 void TrainingStep::finish() {
   const Profile::Scope scope(profile_, part(Part::optimizer));
   const at::NoGradGuard no_grad;
-  const at::Tensor norm = optimizer_.gradient_norm();
-  numbers_[0].copy_(loss_sum_ / static_cast<double>(config_.accumulate));
-  numbers_[1].copy_(norm);
-  loss_sum_.zero_();
-  failed_.copy_(at::maximum(failed_, numbers_.isfinite().all().logical_not()));
+  if (config_.accumulate > 1) {
+    numbers_[0].copy_(loss_sum_ / static_cast<double>(config_.accumulate));
+    loss_sum_.zero_();
+  }
+  at::Tensor norm = numbers_[1];
+  optimizer_.gradient_norm(norm);
+  // 0 times what is not finite is not 0.
+  at::maximum_out(failed_, failed_, numbers_.sum().mul_(0).ne(0));
   optimizer_.update(norm, failed_);
 }
 

@@ -88,7 +88,7 @@ def test_float32_residual_of_a_bfloat16_gate(cuda_ops):
 
 def test_extreme_numbers(cuda_ops):
     """No overflow on the way, and what is not a number stays so."""
-    values = torch.tensor([0.0, -0.0, 1e-30, 5.0, -5.0, -14.0, 40.0, -40.0, 1e4, -1e4, 3e38, -3e38])
+    values = torch.tensor([0.0, -0.0, 1e-30, 5.0, -5.0, -12.0, 40.0, -40.0, 1e4, -1e4, 3e38, -3e38])
     x = values.view(1, -1, 1)
     numbers = generator("cuda")
     check(cuda_ops.gelu(x.cuda(), 0.0, numbers, 0), torch.nn.functional.gelu(x.double()), torch.float32, "gelu")

@@ -21,7 +21,7 @@ def positions(norm, shape):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [*SHAPES, (16, 2048, 6), (2, 70, 600), (9, 4096, 2)])
+@pytest.mark.parametrize("shape", [*SHAPES, (16, 2048, 6), (2, 70, 600), (9, 4096, 12)])
 @pytest.mark.parametrize("norm", NORMS)
 def test_values_and_gradients(cuda_ops, norm, shape, dtype):
     if positions(norm, shape) == 1:
@@ -53,7 +53,7 @@ def test_running_averages(cuda_ops, dtype):
     shape = (4, 100, 24)
     x, (weight, bias) = signal(shape, dtype) + 1, parameters(24, dtype)
     running = [torch.full((24,), value, dtype=dtype) for value in (0.5, 2.0)]
-    on_gpu, on_cpu = [r.cuda() for r in running], [r.double() for r in running]
+    on_gpu, on_cpu = [r.cuda() for r in running], [r.double().clone() for r in running]
     for _ in range(2):
         cuda_ops.batch_norm(x.cuda(), weight.cuda(), bias.cuda(), running_mean=on_gpu[0], running_var=on_gpu[1], momentum=0.2)
         cuda_ops.batch_norm(x.double(), weight.double(), bias.double(), running_mean=on_cpu[0], running_var=on_cpu[1], momentum=0.2)
@@ -77,16 +77,32 @@ def test_bfloat16_of_float32(cuda_ops, norm, shape):
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_residual(cuda_ops, norm, dtype):
-    for shape in [(4, 512, 64), (3, 33, 10), (2, 1, 9)]:
+    for shape in [(4, 512, 64), (3, 33, 10), (5, 1, 9)]:
         x, residual, dy = (signal(shape, dtype, seed=i) for i in range(3))
         weight, bias = parameters(shape[2], dtype)
 
         def run(x, weight, bias, residual, dy):
             _, *statistics = getattr(cuda_ops, norm)(x, weight, bias)
-            return getattr(cuda_ops, norm + "_backward")(dy, x, weight, *statistics, residual=residual)[0]
+            return getattr(cuda_ops, norm + "_backward")(dy, x, weight, *statistics, more_dx=residual)[0]
 
         tensors = (x, weight, bias, residual, dy)
         check(run(*(t.cuda() for t in tensors)), run(*(t.double() for t in tensors)), dtype, norm)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_second_gradient(cuda_ops, dtype):
+    """more_dy counts as added to dy, more_dx to dx."""
+    for shape in [(4, 512, 64), (3, 33, 10), (16, 4096, 3)]:
+        x, dy, more_dy, more_dx = (signal(shape, dtype, seed=i) for i in range(4))
+        weight, bias = parameters(shape[2], dtype)
+
+        def run(x, weight, bias, dy, more_dy, more_dx):
+            _, mean, variance = cuda_ops.batch_norm(x, weight, bias)
+            return cuda_ops.batch_norm_backward(dy, x, weight, mean, variance, more_dy=more_dy, more_dx=more_dx)
+
+        tensors = (x, weight, bias, dy, more_dy, more_dx)
+        for got, wanted in zip(run(*(t.cuda() for t in tensors)), run(*(t.double() for t in tensors))):
+            check(got, wanted, dtype, "batch_norm_backward")
 
 
 @pytest.mark.parametrize("norm", NORMS)

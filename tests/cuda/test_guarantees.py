@@ -1,5 +1,5 @@
-"""What holds of the operators on the GPU besides their values: gradcheck in double, the same bits twice, and capture
-in a CUDA graph, forward and backward."""
+"""What holds of the operators on the GPU besides their values: gradcheck in double, the same bits twice, capture in
+a CUDA graph, forward and backward, and what is refused."""
 
 import pytest
 
@@ -160,3 +160,23 @@ def test_a_step_in_a_graph(cuda_ops):
         graph.replay()
         want, expected = cuda_ops.step(u[:, t].float().contiguous(), a, b, h0, expected)
         assert torch.equal(y, want) and torch.equal(x, expected)
+
+
+def test_refusals(cuda_ops):
+    """One line that names the operator: tensors on two devices, and types that no operator takes."""
+    a, b, h0, u, state, k, *_ = on_device((2, 7, 4, 2, 3))
+    gates = torch.cat((u, u), -1)
+    calls = {
+        "kernel": lambda host: cuda_ops.kernel(a, host(b), h0, 9),
+        "convolve": lambda host: cuda_ops.convolve(u, host(k)),
+        "filter": lambda host: cuda_ops.filter(u, a, host(b), h0),
+        "step": lambda host: cuda_ops.step(u[:, 0], a, b, h0, host(state)),
+        "glu": lambda host: cuda_ops.glu(gates, host(u), 0.0, GENERATOR.cuda(), 1),
+        "batch_norm": lambda host: cuda_ops.batch_norm(u, host(h0), h0),
+    }
+    for name, call in calls.items():
+        call(lambda x: x)
+        with pytest.raises(ValueError, match=rf"^\[rtf::{name}\] .* on (cpu|cuda:0) .* on (cpu|cuda:0)"):
+            call(lambda x: x.detach().cpu())
+    with pytest.raises(ValueError, match=r"\[rtf::convolve\] Half numbers"):
+        cuda_ops.convolve(u.half(), k)

@@ -91,28 +91,46 @@ def gelu(ops, rng):
 
 
 def glu(ops, rng):
+    """Without and with a bias before the gate, and a residual after it."""
     case, drawn = drawing(ops, rng)
-    residual = [case.samples()] * int(rng.integers(2))
+    given = {name for name in ("residual", "bias") if rng.integers(2)}
+    optional = [case.samples()] if "residual" in given else []
     case.channels *= 2
+    optional += [case.normal(case.channels, dtype=torch.float32)] if "bias" in given else []
 
-    def function(device, z, *residual):
-        return ops.glu(z, residual[0] if residual else None, *drawn(device))
+    def function(device, z, *rest):
+        residual = rest[0] if "residual" in given else None
+        return ops.glu(z, residual, *drawn(device), bias=rest[-1] if "bias" in given else None)
 
-    return case, function, (case.samples(), *residual)
+    return case, function, (case.samples(), *optional)
 
 
-def batch_norm(ops, rng):
+def batch_norm(ops, rng, name="batch_norm"):
     case, _ = drawing(ops, rng)
+    # Few numbers often have next to no variance, and what is divided by it no digits.
     case.batch += 2
+    case.channels += 7
     x = case.samples()
     weight, bias = case.normal(2, case.channels, dtype=torch.float32)
-    return case, lambda device, *inputs: ops.batch_norm(*inputs), (x, weight, bias)
+    return case, lambda device, *inputs: getattr(ops, name)(*inputs), (x, weight, bias)
+
+
+def layer_norm(ops, rng):
+    return batch_norm(ops, rng, "layer_norm")
+
+
+def embedding(ops, rng):
+    case, _ = drawing(ops, rng)
+    case.storage = torch.float32
+    tokens = torch.from_numpy(rng.integers(0, 20, (case.batch, case.length)))
+    weight = case.normal(20, case.channels)
+    return case, lambda device, weight: ops.embedding(tokens.to(device), weight), (weight,)
 
 
 # How many cases of each, in all.
 OPERATORS = {
     kernel: 300, exact_kernel: 60, convolve: 700, filter_: 250, prefill: 60, step: 150, dropout: 100, gelu: 200,
-    glu: 200, batch_norm: 150,
+    glu: 200, batch_norm: 150, layer_norm: 100, embedding: 50,
 }  # fmt: skip
 assert sum(OPERATORS.values()) >= 2000
 

@@ -72,7 +72,8 @@ Triple batch_norm_cuda(const Tensor& x, const Tensor& weight, const Tensor& bias
 }
 
 Triple batch_norm_backward_cuda(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
-                                const Tensor& variance, double eps, const OptionalTensor& residual) {
+                                const Tensor& variance, double eps, const OptionalTensor& more_dy,
+                                const OptionalTensor& more_dx) {
   check_shapes("batch_norm_backward", x, weight, weight);
   check_shape("batch_norm_backward", "dy", dy, x.sizes());
   check_shape("batch_norm_backward", "the mean", mean, weight.sizes());
@@ -81,18 +82,20 @@ Triple batch_norm_backward_cuda(const Tensor& dy, const Tensor& x, const Tensor&
   const Tensor in = positions_of(x), w = parameter("batch_norm_backward", weight, x);
   const Tensor gradient = positions_of(dy.to(outer_type(x.scalar_type(), dy.scalar_type())));
   const Tensor center = mean.to(at::kDouble).contiguous(), spread = variance.to(at::kDouble).contiguous();
-  Tensor added;
-  if (residual) {
-    check_shape("batch_norm_backward", "the residual", *residual, x.sizes());
-    check_device("batch_norm_backward", "the residual", *residual, "x", x);
-    added = positions_of(residual->to(x.scalar_type()));
-  }
+  const auto added = [&](const char* name, const OptionalTensor& values) {
+    if (!values) return Tensor();
+    check_shape("batch_norm_backward", name, *values, x.sizes());
+    check_device("batch_norm_backward", name, *values, "x", x);
+    return positions_of(values->to(x.scalar_type()));
+  };
+  const Tensor to_dy = added("more_dy", more_dy), to_dx = added("more_dx", more_dx);
   const Tensor dx = empty_length_last(in, x.scalar_type()), dw = at::empty_like(w), db = at::empty_like(w);
   auto arguments = arguments_of("batch_norm_backward", in, w, eps, center, spread, gradient.scalar_type());
   const Device device(x);
   arguments.stream = device;
   call([&] {
-    cuda::batch_norm_backward(arguments, gradient.data_ptr(), residual ? added.data_ptr() : nullptr, dx.data_ptr(),
+    const auto address = [](const Tensor& values) { return values.defined() ? values.data_ptr() : nullptr; };
+    cuda::batch_norm_backward(arguments, gradient.data_ptr(), {address(to_dy), address(to_dx)}, dx.data_ptr(),
                               dw.data_ptr(), db.data_ptr());
   });
   return {dx.reshape(x.sizes()), dw.to(weight.scalar_type()), db.to(weight.scalar_type())};

@@ -111,7 +111,8 @@ class Unfused {
     Tensor rows = at::zeros({at.u.size(2), size_}, at.kernel.options());
     const Tensor ahead = both ? at.kernel.select(0, 0) : at.kernel;
     rows.narrow(1, 0, used_).copy_(ahead.narrow(1, 0, used_));
-    if (both && lags_ > 0) rows.narrow(1, size_ - lags_, lags_).copy_(at.kernel.select(0, 1).narrow(1, 0, lags_).flip(1));
+    if (both && lags_ > 0)
+      rows.narrow(1, size_ - lags_, lags_).copy_(at.kernel.select(0, 1).narrow(1, 0, lags_).flip(1));
     spectrum_ = at::fft_rfft(rows, size_, 1);
   }
 
@@ -191,7 +192,9 @@ Pair convolve_backward_cuda(const Tensor& dy, const Tensor& u, const Tensor& ker
   check_shape("convolve_backward", "dy", dy, u.sizes());
   check_device("convolve_backward", "dy", dy, "u", u);
   const Device device(u);
-  if (at.empty()) return {empty_length_last(u, u.scalar_type()).zero_(), at::zeros_like(kernel, kernel.options(), at::MemoryFormat::Contiguous)};
+  if (at.empty())
+    return {empty_length_last(u, u.scalar_type()).zero_(),
+            at::zeros_like(kernel, kernel.options(), at::MemoryFormat::Contiguous)};
   const Tensor gradient = length_last(dy.to(u.scalar_type()));
   if (at.unfused) {
     auto [du, dk] = Unfused(at).backward(gradient);

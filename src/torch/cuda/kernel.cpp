@@ -80,7 +80,9 @@ void for_tiles(int64_t channels, int64_t groups, int64_t length, Body body) {
 }
 
 // (channels, x) as (groups, channels of a group, x)
-Tensor by_group(const Tensor& rows, int64_t groups) { return rows.view({groups, -1, rows.size(-1)}); }
+Tensor by_group(const Tensor& rows, int64_t groups) {
+  return rows.view({groups, rows.size(0) / groups, rows.size(1)});
+}
 
 Tensor kernel_by_transforms(const Tensor& a, const Tensor& b, const Tensor& h0, int64_t length) {
   const int64_t groups = a.size(0);

@@ -53,7 +53,7 @@ Triple layer_norm_cuda(const Tensor& x, const Tensor& weight, const Tensor& bias
 }
 
 Triple layer_norm_backward_cuda(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
-                                const Tensor& inverse, const OptionalTensor& residual) {
+                                const Tensor& inverse, const OptionalTensor& more_dx) {
   check_shapes("layer_norm_backward", x, weight, weight);
   check_shape("layer_norm_backward", "dy", dy, x.sizes());
   check_shape("layer_norm_backward", "the mean", mean, x.sizes().slice(0, x.dim() - 1));
@@ -64,10 +64,10 @@ Triple layer_norm_backward_cuda(const Tensor& dy, const Tensor& x, const Tensor&
   const Tensor center = parameter("layer_norm_backward", mean, x);
   const Tensor scale = parameter("layer_norm_backward", inverse, x);
   Tensor added;
-  if (residual) {
-    check_shape("layer_norm_backward", "the residual", *residual, x.sizes());
-    check_device("layer_norm_backward", "the residual", *residual, "x", x);
-    added = packed(residual->to(x.scalar_type()));
+  if (more_dx) {
+    check_shape("layer_norm_backward", "more_dx", *more_dx, x.sizes());
+    check_device("layer_norm_backward", "more_dx", *more_dx, "x", x);
+    added = packed(more_dx->to(x.scalar_type()));
   }
   const Tensor dx = empty_length_last(in, x.scalar_type()), dw = at::empty_like(w), db = at::empty_like(w);
   auto arguments = arguments_of("layer_norm_backward", in, w, center, scale, gradient.scalar_type());
@@ -77,7 +77,7 @@ Triple layer_norm_backward_cuda(const Tensor& dy, const Tensor& x, const Tensor&
     const Tensor workspace = at::empty({static_cast<int64_t>(cuda::layer_norm_backward_workspace_bytes(arguments))},
                                        x.options().dtype(at::kByte));
     call([&] {
-      cuda::layer_norm_backward(arguments, gradient.data_ptr(), residual ? added.data_ptr() : nullptr, dx.data_ptr(),
+      cuda::layer_norm_backward(arguments, gradient.data_ptr(), more_dx ? added.data_ptr() : nullptr, dx.data_ptr(),
                                 dw.data_ptr(), db.data_ptr(), workspace.data_ptr());
     });
   } else {

@@ -1,0 +1,148 @@
+// The first and the last level of a long transform: pairs of rows in device memory to and from columns of scratch.
+#pragma once
+
+#include <type_traits>
+
+#include "cuda/device.h"
+#include "cuda/double_fft.h"
+#include "cuda/number_rows.h"
+
+namespace rtf::cuda {
+
+constexpr int columns = 256, radix = 16, together = 16;
+
+// Rows of a tile, two by two: item i is made of (first + i * step) / divisor and (first + i * step + second) / divisor.
+// From `end` on there is no second one, or the last again where one is needed.
+struct PairRows {
+  Numbers numbers;
+  int64_t first = 0, step = 2, second = 1, divisor = 1, end = 0;
+  bool repeat_last = false;
+  int count = 0, offset = 0;
+  double leading = 0;
+
+  __device__ int64_t index(int64_t item) const { return (first + item * step) / divisor; }
+  __device__ int64_t second_index(int64_t item) const { return min(first + item * step + second, end - 1) / divisor; }
+  __device__ bool has_second(int64_t item) const { return repeat_last || first + item * step + second < end; }
+};
+
+// points[i] *= exp(sign 2 pi i line (x + i stride) / length)
+template <int stride, int count>
+__device__ void twist(Complex (&points)[count], int sign, int line, int x, int length) {
+  Complex root = root_of_unity(static_cast<double>(sign * line * x), length);
+  const Complex step = root_of_unity(static_cast<double>(sign * line * stride), length);
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    points[i] = points[i] * root;
+    root = root * step;
+  }
+}
+
+struct Columns {
+  Complex* scratch = nullptr;  // (items, columns, rows)
+  PairRows pairs;
+  Numbers h0;  // of each channel: its point 0 goes there on the way there, it is added to it on the way back
+  int64_t items = 0;
+};
+
+struct ColumnArguments {
+  int rows;
+  Columns parts[3];  // one after the other along the grid
+};
+
+// 256 points by 16 x 16 in registers: thread (c, j) holds the points j + 16 i of column c before and after, so that
+// neighbouring threads always hold neighbouring columns.
+template <cufftdx::fft_direction direction>
+__device__ void transform_column(Complex (&z)[radix], Complex (*exchange)[together]) {
+  using Fft = decltype(cufftdx::Size<radix>() + cufftdx::Precision<double>() +
+                       cufftdx::Type<cufftdx::fft_type::c2c>() + cufftdx::Direction<direction>() +
+                       cufftdx::SM<RTF_CUDA_CAPABILITY * 10>() + cufftdx::Thread());
+  const int c = threadIdx.x, j = threadIdx.y;
+  Fft().execute(z);
+  twist<1>(z, direction == cufftdx::fft_direction::forward ? -1 : 1, j, 0, columns);
+#pragma unroll
+  for (int i = 0; i < radix; ++i) exchange[i * radix + j][c] = z[i];
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < radix; ++i) z[i] = exchange[j * radix + i][c];
+  Fft().execute(z);
+}
+
+// The two rows' points in real and imaginary part; all loads start before the first one ends.
+template <class Position>
+__device__ void load_pair(const PairRows& pairs, int64_t item, int length, Position position, Complex (&z)[radix]) {
+  const bool has_second = pairs.has_second(item);
+  with_type(pairs.numbers, [&](const auto* data) {
+    const auto* x = data + pairs.index(item) * pairs.count;
+    const auto* y = data + pairs.second_index(item) * pairs.count;
+    using T = std::remove_cv_t<std::remove_pointer_t<decltype(data)>>;
+    T u[radix], v[radix];
+#pragma unroll
+    for (int i = 0; i < radix; ++i) {
+      const int k = position(i) - pairs.offset;
+      const bool inside = k >= 0 && k < pairs.count;
+      u[i] = inside ? x[k] : T(0);
+      v[i] = inside && has_second ? y[k] : T(0);
+    }
+#pragma unroll
+    for (int i = 0; i < radix; ++i) {
+      z[i] = Complex(static_cast<double>(u[i]), static_cast<double>(v[i]));
+      if (position(i) < pairs.offset) z[i] = Complex(pairs.leading, pairs.leading);
+    }
+    if (pairs.count + pairs.offset <= length) return;
+#pragma unroll
+    for (int i = 0; i < radix; ++i)
+      for (int k = position(i) - pairs.offset + length; k < pairs.count; k += length) {
+        z[i].x += static_cast<double>(x[k]);
+        if (has_second) z[i].y += static_cast<double>(y[k]);
+      }
+  });
+}
+
+template <bool back>
+__global__ void __launch_bounds__(radix* together) transform_columns(const ColumnArguments p) {
+  extern __shared__ __align__(16) char shared[];
+  auto exchange = reinterpret_cast<Complex(*)[together]>(shared);
+  int64_t item = blockIdx.y;
+  int which = 0;
+  for (; which < 2 && item >= p.parts[which].items; ++which) item -= p.parts[which].items;
+  const Columns& part = p.parts[which];
+  const PairRows& pairs = part.pairs;
+  const int length = columns * p.rows, n2 = blockIdx.x * together + threadIdx.x;
+  const auto point = [&](int i) { return (static_cast<int>(threadIdx.y) + i * radix) * p.rows + n2; };
+  const bool has_second = pairs.has_second(item), first_point = part.h0.data && n2 == 0 && threadIdx.y == 0;
+  Complex* scratch = part.scratch + item * length;
+  Complex z[radix];
+  if constexpr (!back) {
+    load_pair(pairs, item, length, point, z);
+    if (first_point) store_number(part.h0, pairs.index(item), z[0].x);
+    if (first_point && has_second) store_number(part.h0, pairs.second_index(item), z[0].y);
+    transform_column<cufftdx::fft_direction::forward>(z, exchange);
+    twist<radix>(z, -1, n2, threadIdx.y, length);
+#pragma unroll
+    for (int i = 0; i < radix; ++i) scratch[point(i)] = z[i];
+  } else {
+#pragma unroll
+    for (int i = 0; i < radix; ++i) z[i] = scratch[point(i)];
+    transform_column<cufftdx::fft_direction::inverse>(z, exchange);
+#pragma unroll
+    for (int i = 0; i < radix; ++i) z[i] = scaled(z[i], 1.0 / length);
+    if (first_point) z[0].x += load_number(part.h0, pairs.index(item));
+    if (first_point && has_second) z[0].y += load_number(part.h0, pairs.second_index(item));
+    const NumberRow row{pairs.numbers, pairs.index(item) * pairs.count, pairs.count, pairs.offset, 0};
+    store_points<radix>(row, length, point, [&](int i) { return z[i].x; });
+    const NumberRow second{pairs.numbers, pairs.second_index(item) * pairs.count, pairs.count, pairs.offset, 0};
+    if (has_second) store_points<radix>(second, length, point, [&](int i) { return z[i].y; });
+  }
+}
+
+inline void run_columns(bool back, const ColumnArguments& arguments, cudaStream_t stream) {
+  constexpr std::size_t shared_bytes = columns * together * sizeof(Complex);
+  const int64_t items = arguments.parts[0].items + arguments.parts[1].items + arguments.parts[2].items;
+  const dim3 grid(arguments.rows / together, static_cast<unsigned>(items));
+  const auto kernel = back ? transform_columns<true> : transform_columns<false>;
+  allow_shared_memory("kernel", kernel, shared_bytes);
+  kernel<<<grid, dim3(together, radix), shared_bytes, stream>>>(arguments);
+  check("kernel", cudaGetLastError());
+}
+
+}  // namespace rtf::cuda
