@@ -9,7 +9,8 @@
 
 namespace rtf::cuda {
 
-constexpr int columns = 256, radix = 16, together = 16;
+constexpr int columns = 256, radix = 16;
+constexpr int together = 8;  // columns in a block: 128 bytes side by side, and several blocks a multiprocessor
 
 // Rows of a tile, two by two: item i is made of (first + i * step) / divisor and (first + i * step + second) / divisor.
 // From `end` on there is no second one, or the last again where one is needed.
@@ -53,9 +54,8 @@ struct ColumnArguments {
 // neighbouring threads always hold neighbouring columns.
 template <cufftdx::fft_direction direction>
 __device__ void transform_column(Complex (&z)[radix], Complex (*exchange)[together]) {
-  using Fft = decltype(cufftdx::Size<radix>() + cufftdx::Precision<double>() +
-                       cufftdx::Type<cufftdx::fft_type::c2c>() + cufftdx::Direction<direction>() +
-                       cufftdx::SM<RTF_CUDA_CAPABILITY * 10>() + cufftdx::Thread());
+  using Fft = decltype(cufftdx::Size<radix>() + cufftdx::Precision<double>() + cufftdx::Type<cufftdx::fft_type::c2c>() +
+                       cufftdx::Direction<direction>() + cufftdx::SM<RTF_CUDA_CAPABILITY * 10>() + cufftdx::Thread());
   const int c = threadIdx.x, j = threadIdx.y;
   Fft().execute(z);
   twist<1>(z, direction == cufftdx::fft_direction::forward ? -1 : 1, j, 0, columns);

@@ -1,5 +1,4 @@
 #include "cuda/denominator_sum.h"
-
 #include "cuda/device.h"
 #include "cuda/number_rows.h"
 
@@ -9,7 +8,7 @@ namespace {
 constexpr int columns = 32, parts = 16;
 
 // A block has 32 coefficients of a group: `parts` threads each sum every parts-th term, then one adds their sums.
-__global__ void __launch_bounds__(columns * parts) sum_terms(const DenominatorSum p) {
+__global__ void __launch_bounds__(columns* parts) sum_terms(const DenominatorSum p) {
   __shared__ double partial[parts][columns];
   const int64_t k = static_cast<int64_t>(blockIdx.x) * columns + threadIdx.x, group = blockIdx.y;
   double sum = 0;

@@ -1,4 +1,5 @@
-// Rows of numbers, read as the points of a transform and written back: coefficient k belongs to point k modulo the length.
+// Rows of numbers, read as the points of a transform and written back: coefficient k belongs to point k modulo the
+// length.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -9,7 +10,8 @@
 
 namespace rtf::cuda {
 
-// The numbers from `start` on belong to the points offset, offset + 1, ...; a denominator's point 0 holds its leading 1.
+// The numbers from `start` on belong to the points offset, offset + 1, ...; a denominator's point 0 holds its
+// leading 1.
 struct NumberRow {
   Numbers numbers;
   int64_t start = 0;

@@ -1,12 +1,11 @@
 // Algorithm 1 and its gradient. Rows of up to 2^14 samples stay on chip, a block a channel: transform a and b, divide,
 // transform back, one launch. Longer ones: wrapped_kernel_long.cu.
-#include "cuda/wrapped_kernel.h"
-
 #include <algorithm>
 
 #include "cuda/denominator_sum.h"
 #include "cuda/device.h"
 #include "cuda/real_row.h"
+#include "cuda/wrapped_kernel.h"
 #include "cuda/wrapped_kernel_long.h"
 
 namespace rtf::cuda {
@@ -24,8 +23,9 @@ struct Slots {
   static constexpr std::size_t workspace_bytes = (count - in_shared) * Row::spectrum_bytes;  // of each block
 
   __device__ static Complex* at(int index, char* shared, char* workspace) {
-    char* bytes = index < in_shared ? shared + Row::exchange_bytes + index * Row::spectrum_bytes
-                                    : workspace + blockIdx.x * workspace_bytes + (index - in_shared) * Row::spectrum_bytes;
+    char* bytes = index < in_shared
+                      ? shared + Row::exchange_bytes + index * Row::spectrum_bytes
+                      : workspace + blockIdx.x * workspace_bytes + (index - in_shared) * Row::spectrum_bytes;
     return reinterpret_cast<Complex*>(bytes);
   }
 };
@@ -58,7 +58,7 @@ __device__ NumberRow coefficients(Numbers numbers, int64_t row, int64_t order, d
 }
 
 template <int length>
-__global__ void __launch_bounds__(RealRow<length>::threads, 1) kernel_rows(const Arguments p) {
+__global__ void __launch_bounds__(RealRow<length>::threads, RealRow<length>::blocks) kernel_rows(const Arguments p) {
   using Slot = Slots<length, 1>;
   extern __shared__ __align__(16) char shared[];
   RealRow<length> row(shared);
@@ -92,7 +92,8 @@ __global__ void __launch_bounds__(RealRow<length>::threads, 1) kernel_rows(const
 
 // With G the transform of dk: dB = G / conj(A), dA = - sum over channels of dB conj(B / A).
 template <int length>
-__global__ void __launch_bounds__(RealRow<length>::threads, 1) kernel_rows_vjp(const Arguments p) {
+__global__ void __launch_bounds__(RealRow<length>::threads, RealRow<length>::blocks)
+    kernel_rows_vjp(const Arguments p) {
   using Slot = Slots<length, 3>;
   extern __shared__ __align__(16) char shared[];
   RealRow<length> row(shared);
@@ -141,7 +142,6 @@ template <int length, int slots>
 int64_t resident_blocks(void (*kernel)(const Arguments)) {
   static const int64_t count = [&] {
     constexpr std::size_t bytes = Slots<length, slots>::shared_bytes;
-    allow_shared_memory("kernel", kernel, bytes);
     int device = 0, processors = 0, blocks = 0;
     check("kernel", cudaGetDevice(&device));
     check("kernel", cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
@@ -150,8 +150,6 @@ int64_t resident_blocks(void (*kernel)(const Arguments)) {
   }();
   return count;
 }
-
-int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
 // How one of the two kernels runs for some sizes.
 struct Launch {
@@ -166,14 +164,15 @@ struct Launch {
 
 template <int length, int slots>
 Launch plan_launch(const KernelSizes& sizes, void (*kernel)(const Arguments)) {
+  allow_shared_memory("kernel", kernel, Slots<length, slots>::shared_bytes);  // each device has to be told
   const int64_t resident = resident_blocks<length, slots>(kernel), each = sizes.channels_per_group();
   Chunks chunks;
   chunks.channels = std::clamp<int64_t>(ceil_div(sizes.channels, resident), 1, each);
   chunks.per_group = ceil_div(each, chunks.channels);
   chunks.total = chunks.per_group * sizes.groups;
   using Slot = Slots<length, slots>;
-  return {kernel, RealRow<length>::threads, Slot::shared_bytes, Slot::workspace_bytes, chunks,
-          std::min(chunks.total, resident)};
+  return {kernel, RealRow<length>::threads,        Slot::shared_bytes, Slot::workspace_bytes,
+          chunks, std::min(chunks.total, resident)};
 }
 
 template <int length>
@@ -236,13 +235,12 @@ void wrapped_kernel_vjp(const KernelSizes& sizes, Numbers dk, Numbers a, Numbers
   if (sizes.length > longest_row) return long_kernel_vjp(sizes, dk, a, b, da, db, dh0, workspace, stream);
   const Launch launch = plan_launch(sizes, true);
   Numbers partial = da;  // of each chunk; the sum over those of a group comes after
-  if (launch.chunks.per_group > 1)
-    partial = {static_cast<char*>(workspace) + launch.workspace(), NumberType::float64};
+  if (launch.chunks.per_group > 1) partial = {static_cast<char*>(workspace) + launch.workspace(), NumberType::float64};
   run(launch, {sizes, launch.chunks, a, b, {}, {}, dk, partial, db, dh0, static_cast<char*>(workspace)}, stream);
   if (launch.chunks.per_group > 1)
-    sum_denominators({static_cast<const double*>(partial.data), nullptr, da, sizes.groups, launch.chunks.per_group,
-                      sizes.order},
-                     stream);
+    sum_denominators(
+        {static_cast<const double*>(partial.data), nullptr, da, sizes.groups, launch.chunks.per_group, sizes.order},
+        stream);
 }
 
 }  // namespace rtf::cuda

@@ -21,6 +21,8 @@ inline std::size_t bytes_of(NumberType type) {
   return type == NumberType::float64 ? 8 : type == NumberType::float32 ? 4 : 2;
 }
 
+inline int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
+
 struct KernelSizes {
   int64_t channels, groups, order, length;
   int64_t channels_per_group() const { return channels / groups; }

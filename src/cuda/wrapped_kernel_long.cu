@@ -1,16 +1,15 @@
 // Rows longer than a block holds, length = 256 x rows points: point n = n1 * rows + n2, frequency k = k1 + 256 k2.
-// Transforms over n1 ("columns", 16 neighbouring n2 in a block), a twist by exp(-2 pi i k1 n2 / length), transforms over
-// n2 ("lines" k1) where the quotient is taken, and the same way back. Two channels travel as one complex signal x + i y,
-// so a line meets its mirror image, line 256 - k1, in one block. Never do signals of different kinds: a small gradient
-// would drown in the rounding of the coefficients. A tile of channels at a time: its scratch stays in the cache, and
-// memory does not grow with the channels.
-#include "cuda/wrapped_kernel_long.h"
-
+// Transforms over n1 ("columns", neighbouring n2 in a block), a twist by exp(-2 pi i k1 n2 / length), transforms over
+// n2 ("lines" k1) where the quotient is taken, and the same way back. Two channels travel as one complex signal x + i
+// y, so a line meets its mirror image, line 256 - k1, in one block. Never do signals of different kinds: a small
+// gradient would drown in the rounding of the coefficients. A tile of channels at a time: its scratch stays near the
+// cache, and memory does not grow with the channels.
 #include "cuda/column_transforms.h"
 #include "cuda/denominator_sum.h"
 #include "cuda/device.h"
 #include "cuda/double_fft.h"
 #include "cuda/kernel_tiles.h"
+#include "cuda/wrapped_kernel_long.h"
 
 namespace rtf::cuda {
 namespace {
@@ -188,8 +187,7 @@ void long_kernel(const KernelSizes& sizes, Numbers a, Numbers b, Numbers h0, Num
                 stream);
     run_lines<false>(rows, {scratch.denominators, scratch.numerators, nullptr, ceil_div(pairs, tile.spectra())}, pairs,
                      stream);
-    run_columns(true,
-                {rows, {{scratch.numerators, channel_rows(kernel, first, channels, sizes.length, 0), h0, pairs}}},
+    run_columns(true, {rows, {{scratch.numerators, channel_rows(kernel, first, channels, sizes.length, 0), h0, pairs}}},
                 stream);
   });
 }
