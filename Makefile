@@ -2,7 +2,7 @@
 PREFIX ?= $(CURDIR)/build/install
 TOOLS = PATH="$(CURDIR)/.venv/bin:$$PATH"
 
-.PHONY: help setup setup-core build core test test-core test-long test-asan test-tsan bench demo install install-core format clean
+.PHONY: help setup setup-core build core test test-core test-long test-asan test-tsan test-cuda bench bench-cuda demo install install-core format clean
 
 help:
 	@echo "make demo                 set up, build, take a tour of the command and train a small model"
@@ -11,7 +11,9 @@ help:
 	@echo "make test-core            the torch-free tests"
 	@echo "make test-long            10,000 random cases against long double, the small experiments (minutes)"
 	@echo "make test-asan, test-tsan the tests under AddressSanitizer + UBSan, ThreadSanitizer"
+	@echo "make test-cuda            the tests on the GPU, and compute-sanitizer"
 	@echo "make bench                side by side with PyTorch and SciPy"
+	@echo "make bench-cuda           the GPU side by side with PyTorch and JAX"
 	@echo "make install PREFIX=dir   the commands, headers, libraries, CMake package; install-core without PyTorch"
 
 setup:
@@ -53,8 +55,15 @@ test-tsan: build/tsan/build.ninja
 	$(call build_preset,tsan)
 	@$(TOOLS) ctest --preset tsan
 
+test-cuda: build
+	@scripts/test_cuda.sh build/release
+
 bench: build
 	@.venv/bin/python bench/compare.py --build build/release
+
+# JAX is not among what `make setup` installs: any Python that has it and PyTorch will do.
+bench-cuda: build
+	@$${RTF_BENCH_PYTHON:-.venv/bin/python} bench/compare_cuda.py --build build/release
 
 demo: build
 	@$(TOOLS) examples/demo.sh build/release/rtf

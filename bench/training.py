@@ -14,12 +14,14 @@ MODEL = {"layers": 6, "channels": 256, "order": 64, "denominators": 1, "prenorm"
 STEPS = 5  # the first warms up
 
 
-def finish(command, cores):
-    """Standard output and peak memory in bytes of a command, which must succeed."""
+def finish(command, cores, text=""):
+    """Standard output and peak memory in bytes of a command, which must succeed; `text` is its standard input."""
     process = subprocess.Popen(
-        [str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "OMP_NUM_THREADS": str(cores)},
     )  # fmt: skip
+    process.stdin.write(text)
+    process.stdin.close()
     output = process.stdout.read()
     error = process.stderr.read()
     _, status, used = os.wait4(process.pid, 0)
@@ -46,8 +48,9 @@ def ours(build, dropout, cores):
 
 
 def torchs(dropout, cores):
-    config = {**MODEL, "vocabulary": VOCABULARY, "length": LENGTH, "last": LAST, "batch": BATCH, "steps": STEPS,
+    config = {**MODEL, "name": "copying", "bidirectional": False, "vocabulary": VOCABULARY, "outputs": VOCABULARY,
+              "length": LENGTH, "last": LAST, "batch": BATCH, "steps": STEPS, "warm_up": 1, "device": "cpu",
               "threads": cores, "dropout": dropout, "inner_dropout": dropout}  # fmt: skip
     script = Path(__file__).parent / "peers" / "torch_model.py"
-    output, peak = finish([sys.executable, "-B", script, json.dumps(config)], cores)
+    output, peak = finish([sys.executable, "-B", script], cores, json.dumps([config]))
     return {"ms": json.loads(output)["ms"], "peak_bytes": peak}

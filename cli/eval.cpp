@@ -10,7 +10,7 @@ namespace rtf::cli {
 namespace {
 
 struct EvalOptions {
-  std::string run, checkpoint = "best", split, mode = "convolution";
+  std::string run, checkpoint = "best", split, mode = "convolution", device;
 };
 
 std::string number(double value, const char* format = "%.6g") {
@@ -20,7 +20,8 @@ std::string number(double value, const char* format = "%.6g") {
 }
 
 void run(const EvalOptions& options) {
-  const train::RunReport report = train::evaluate_run(options.run, options.checkpoint, options.split, options.mode);
+  const train::RunReport report =
+      train::evaluate_run(options.run, options.checkpoint, options.split, options.mode, options.device);
   std::printf("%s, step %lld, by %s\n", report.checkpoint.c_str(), static_cast<long long>(report.step),
               options.mode.c_str());
   const bool streamed = report.splits.front().difference.has_value();
@@ -59,6 +60,8 @@ void add_eval(CLI::App& app) {
                   "by step")
       ->check(CLI::IsMember({"convolution", "prefill", "step"}))
       ->type_name("MODE");
+  command.add_option("--device", options->device, "cpu, cuda or cuda:N; otherwise the one that the run names")
+      ->type_name("DEVICE");
   command.callback([options] { run(*options); });
 }
 

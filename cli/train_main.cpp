@@ -9,5 +9,6 @@ int main(int argc, char** argv) {
   rtf::cli::add_eval(app);
   rtf::cli::add_runs(app);
   rtf::cli::add_sweep(app);
+  rtf::cli::add_bench(app);
   return rtf::cli::run_program(app, argc, argv);
 }

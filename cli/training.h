@@ -14,6 +14,7 @@ inline constexpr TrainingCommand training_commands[] = {
     {"eval", "Evaluate the weights of a run"},
     {"runs", "List the runs below a folder"},
     {"sweep", "Train a config over lists of values, and compare"},
+    {"bench", "Measure the layer, and print the paper's tables beside it"},
 };
 
 // Lists them in rtf's help. One that is called replaces this process by rtf-train with the same arguments: the one

@@ -39,7 +39,8 @@ std::string other_value(const ConfigKey& key) {
   if (key.type == "true or false") return key.initial == "true" ? "false" : "true";
   if (key.type == "text") return "some folder: #1 \"quoted\" \\ \xc3\xa9";
   if (key.type.starts_with("one of ")) {
-    const std::string last = key.type.substr(key.type.rfind(' ') + 1);
+    std::string last = key.type.substr(key.type.rfind(' ') + 1);
+    if (last.ends_with(":N")) last.replace(last.size() - 1, 1, "1");
     return last != key.initial ? last : key.type.substr(7, key.type.find(',') - 7);
   }
   if (key.type.starts_with("integer")) return "7";
@@ -222,6 +223,10 @@ TEST(Config, KeysThatDoNotFitTogetherAreRefused) {
   expect_holds(copying.error({"model.residual=false", "model.norm=none", "model.dropout=0.1"}), {"model.dropout"});
   expect_holds(copying.error({"train.chunk=8", "model.bidirectional=true"}), {"train.chunk is 8"});
   expect_holds(copying.error({"optimizer.warmup=8", "optimizer.total=8"}), {"optimizer.warmup is 8"});
+  expect_holds(copying.error({"train.precision=tf32"}), {"train.precision is tf32", "train.device is cpu"});
+  for (const char* name : {"gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1 ", "cuda:300"}) {
+    expect_holds(copying.error({std::string("train.device=") + name}), {name, "expected one of cpu, cuda, cuda:N"});
+  }
 }
 
 TEST(Config, EveryExperimentLoads) {

@@ -10,10 +10,18 @@ from pathlib import Path
 import pytest
 
 COMMAND = os.environ.get("RTF_COMMAND", str(Path(__file__).parent.parent / "build" / "release" / "rtf"))
+ON_THE_GPU = Path(__file__).parent / "cuda"
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "long: takes minutes; only `-m long` (make test-long) selects it")
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Those on the GPU are a run of their own: some of them are named like a file here."""
+    asked = [Path(argument.split("::")[0]).resolve() for argument in config.args]
+    if collection_path == ON_THE_GPU and not any(ON_THE_GPU in (path, *path.parents) for path in asked):
+        return True
 
 
 def pytest_collection_modifyitems(config, items):

@@ -124,3 +124,75 @@ def slow_case(name, **options):
             rows = [slow_denominator(rng, o["order"], o["length"], 0.4) for _ in range(len(block.layer.a))]
             block.layer.a.copy_(torch.stack(rows).float())
     return case
+
+
+class Masks:
+    """The C++ model's dropout masks, read from the operator; whatever they are, they must scale as dropout does."""
+
+    def __init__(self, ops, seed, step=0):
+        self.ops, self.seed, self.step = ops, seed, step
+        self.drawn = {}
+
+    def __call__(self, x, p, layer, tied):
+        mask = self.ops.dropout(torch.ones_like(x), p, torch.tensor([self.seed, self.step]), layer, tied).detach()
+        assert ((mask == 0) | ((mask * (1 - p) - 1).abs() < 1e-12)).all()
+        if tied:
+            assert (mask == mask[:, :1]).all()
+        self.drawn[layer] = mask
+        return x * mask
+
+
+# Relative to the largest value of the tensor compared.
+TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
+
+CASES = {
+    # ListOps, Text and Image in small: bidirectional, padded, post- and prenorm
+    "postnorm_padded": dict(vocabulary=9, prenorm=False, lengths=[32, 1, 17], **BOTH),
+    "prenorm_padded": dict(vocabulary=9, lengths=[5, 32, 31], **BOTH),
+    "causal_padded": dict(vocabulary=9, lengths=[20, 3, 27], samples=27),
+    "pair": dict(vocabulary=5, decoder="pair", batch=4, lengths=[9, 30, 32, 2], outputs=2, **BOTH),
+    "pair_whole": dict(decoder="pair", batch=2, norm="layer"),
+    "layer_norm": dict(norm="layer"),
+    "layer_norm_post": dict(norm="layer", prenorm=False, lengths=[7, 32, 12], **BOTH),
+    "no_norm": dict(norm="none"),
+    "no_norm_post": dict(norm="none", prenorm=False),
+    "no_residual": dict(residual=False, norm="none", activation="identity", glu=False, layers=1, decoder="position"),
+    "last": dict(vocabulary=7, decoder="last", last=5, norm="layer"),
+    "position": dict(decoder="position", features=2),
+    "position_padded": dict(decoder="position", lengths=[6, 32, 1]),
+    "separate_denominators": dict(denominators=8, **BOTH),
+    "grouped_denominators": dict(denominators=4),
+    "odd_length": dict(length=33, lengths=[33, 8, 21], **BOTH),
+    "odd_samples": dict(length=33, samples=19, **BOTH),
+    "short_input": dict(samples=7, denominators=2),
+    "one_sample": dict(samples=1, norm="layer", **BOTH),
+    "order_beyond_length": dict(length=5, order=9),
+    "exact": dict(numerator="exact"),
+    "exact_both": dict(numerator="exact", denominators=8, length=21, lengths=[21, 1, 16], **BOTH),
+    "montel": dict(constraint="montel", denominators=2, **BOTH),
+    "montel_paper": dict(constraint="montel_paper"),
+    # Pooling after batch norm leaves six layers' gradients so small that float32 could not show 1e-5 of them.
+    "six_layers": dict(layers=6, channels=12, order=6, length=50, decoder="position", **BOTH),
+    "long": dict(batch=2, layers=4, channels=32, order=64, length=1024, norm="layer", decoder="last", last=512),
+    "one_channel": dict(channels=1, norm="batch", decoder="position"),
+}
+
+
+def compare(model_runner, case, type, device="cpu", **backward):
+    """Evaluation, then a training pass with its gradients and what batch norm keeps of it, against the reference."""
+    model, tensors = case.model, case.tensors()
+    model.eval()
+    evaluated = model(case.x, case.lengths)
+    model.train()
+    output = model(case.x, case.lengths)
+    tensors["gradient"] = loss_gradient(output).float().double()
+    (output * tensors["gradient"]).sum().backward()
+
+    request = case.request(type, {"do": "forward", "save": "evaluated"}, {"do": "backward", **backward})
+    saved = model_runner({**request, "device": device}, tensors)
+    assert_close(saved["evaluated"], evaluated, TOLERANCE[type], "output in evaluation mode")
+    assert_close(saved["output"], output, TOLERANCE[type], "output in training mode")
+    check_gradients(case, saved, TOLERANCE[type])
+    for key, tensor in model.state_dict().items():
+        if "running" in key:
+            assert_close(saved["weights." + key], tensor, TOLERANCE[type], key)

@@ -1,12 +1,16 @@
 // Runs SequenceModel for the Python tests. One request a line on standard input, as JSON; the answer is one line:
 // "done", or the message of what failed.
 //
-// {"options": {...}, "type": "float32" or "float64", "input": FILE, "output": FILE, "commands": [{"do": ...}, ...]}
+// {"options": {...}, "type": "float32" or "float64", "device": "cpu" or "cuda", "input": FILE, "output": FILE,
+//  "commands": [{"do": ...}, ...]}
 //
+// RTF_TORCH_CUDA_LIBRARY names the library that "cuda" needs.
 // The input file holds x and whatever of lengths, target, gradient (of the loss with respect to the output) and
 // weights.<name> a request needs. Each command puts its results into the output file.
 #include <ATen/ATen.h>
+#include <dlfcn.h>
 
+#include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -73,6 +77,7 @@ nn::SequenceModelOptions read_options(const json& o) {
   read("outputs", model.outputs);
   read("last", model.last);
   read("seed", model.seed);
+  model.bfloat16 = o.value("bfloat16", false);
   return model;
 }
 
@@ -81,7 +86,7 @@ Tensor to_tensor(const Array& array) {
 }
 
 Array to_array(const Tensor& tensor) {
-  const Tensor values = tensor.detach().to(at::kDouble).contiguous();
+  const Tensor values = tensor.detach().to(at::kCPU, at::kDouble).contiguous();
   Array array;
   array.shape.assign(values.sizes().begin(), values.sizes().end());
   array.values.assign(values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel());
@@ -91,10 +96,13 @@ Array to_array(const Tensor& tensor) {
 class Session {
  public:
   explicit Session(const json& request)
-      : type_(request.at("type") == "float32" ? at::kFloat : at::kDouble), model_(read_options(request.at("options"))) {
-    model_->to(type_);
+      : type_(request.at("type") == "float32" ? at::kFloat : at::kDouble),
+        device_(request.value("device", "cpu")),
+        model_(read_options(request.at("options"))) {
+    model_->to(device_, type_);
     if (!request.contains("input")) return;
-    for (const auto& [name, array] : read_safetensors(request.at("input")).tensors) input_[name] = to_tensor(array);
+    for (const auto& [name, array] : read_safetensors(request.at("input")).tensors)
+      input_[name] = to_tensor(array).to(device_);
     if (input_.count("x")) input_["x"] = input_["x"].to(model_->options.vocabulary > 0 ? at::kLong : type_);
     for (const char* name : {"target", "gradient"})
       if (input_.count(name)) input_[name] = input_[name].to(type_);
@@ -165,9 +173,10 @@ class Session {
     model_->train();
     for (int64_t i = 0; i < command.at("steps").get<int64_t>(); ++i) {
       model_->set_generator(0, i);
-      optimizer.zero_grad();
+      optimizer.drop_gradients();
+      optimizer.begin_step();
       at::mse_loss(model_->forward(input_.at("x"), lengths_), input_.at("target")).backward();
-      optimizer.step(optimizer.gradient_norm());
+      optimizer.update(optimizer.gradient_norm(), at::zeros({}, at::TensorOptions(at::kFloat).device(device_)));
     }
   }
 
@@ -224,6 +233,7 @@ class Session {
   }
 
   const at::ScalarType type_;
+  const at::Device device_;
   nn::SequenceModel model_;
   std::map<std::string, Tensor> input_;
   std::optional<Tensor> lengths_;
@@ -248,6 +258,9 @@ std::string answer(const std::string& line) {
 }  // namespace rtf
 
 int main() {
+  // Before torch first asks which devices there are.
+  if (const char* library = std::getenv("RTF_TORCH_CUDA_LIBRARY"); library && *library)
+    if (dlopen(library, RTLD_NOW | RTLD_GLOBAL) == nullptr) std::cerr << dlerror() << std::endl;
   for (std::string line; std::getline(std::cin, line);) {
     std::string text = rtf::answer(line);
     for (char& c : text)

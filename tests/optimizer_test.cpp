@@ -36,6 +36,17 @@ at::Tensor loss_of(const NamedTensors& parameters, int step) {
   return sum;
 }
 
+at::Tensor norm_of(const Optimizer& optimizer) {
+  at::Tensor norm = at::empty({}, at::kDouble);
+  optimizer.gradient_norm(norm);
+  return norm;
+}
+
+void take_step(Optimizer& optimizer) {
+  optimizer.begin_step();
+  optimizer.update(norm_of(optimizer), at::zeros({}, at::kFloat));
+}
+
 void expect_same(const NamedTensors& x, const NamedTensors& y, double tolerance) {
   for (std::size_t i = 0; i < x.size(); ++i) {
     EXPECT_LT((x[i].second - y[i].second).abs().max().item<double>(), tolerance) << x[i].first;
@@ -67,9 +78,9 @@ TEST(Optimizer, IsTorchsAdamWWithTheGroupsAndClipping) {
   torch::optim::AdamW reference({group({theirs[0].second, theirs[4].second}, 0.02, 0.1),
                                  group({theirs[1].second, theirs[2].second, theirs[3].second}, 0.005, 0.3)});
   for (int step = 0; step < 30; ++step) {
-    optimizer.zero_grad();
+    optimizer.drop_gradients();
     loss_of(ours, step).backward();
-    optimizer.step(optimizer.gradient_norm());
+    take_step(optimizer);
 
     reference.zero_grad();
     loss_of(theirs, step).backward();
@@ -115,7 +126,7 @@ TEST(Optimizer, FallsBackToTheGlobalValuesAndFreezesAtZero) {
   EXPECT_EQ(frozen.trained().size(), 2u);
   EXPECT_FALSE(parameters[1].second.requires_grad());
   loss_of(parameters, 0).backward();
-  frozen.step(frozen.gradient_norm());
+  take_step(frozen);
   EXPECT_TRUE(at::equal(parameters[1].second, before[1].second));
   EXPECT_FALSE(at::equal(parameters[0].second, before[0].second));
   config.ssm_lr.reset();
@@ -133,10 +144,10 @@ TEST(Optimizer, AverageFollowsItsFormulaAndIsPutBack) {
   Optimizer optimizer(parameters, {{"norm.running_mean", statistics}}, config);
   at::Tensor average = parameters[0].second.detach().clone(), average_statistics = statistics.clone();
   for (int step = 0; step < 4; ++step) {
-    optimizer.zero_grad();
+    optimizer.drop_gradients();
     loss_of(parameters, step).backward();
     statistics.fill_(step + 1);
-    optimizer.step(optimizer.gradient_norm());
+    take_step(optimizer);
     average = 0.75 * average + 0.25 * parameters[0].second.detach();
     average_statistics = 0.75 * average_statistics + 0.25 * statistics;
   }
@@ -150,6 +161,33 @@ TEST(Optimizer, AverageFollowsItsFormulaAndIsPutBack) {
   EXPECT_TRUE(at::equal(parameters[0].second, trained));
 }
 
+TEST(Optimizer, ASkippedStepLeavesParametersAndGradients) {
+  OptimizerConfig config;
+  config.lr = 0.1;
+  config.clip = 1e-3;
+  const NamedTensors parameters = model_like(), before = model_like();
+  Optimizer optimizer(parameters, {}, config);
+  loss_of(parameters, 0).backward();
+  const at::Tensor gradient = parameters[0].second.grad().clone();
+  optimizer.begin_step();
+  optimizer.update(norm_of(optimizer), at::ones({}, at::kFloat));
+  expect_same(parameters, before, 1e-300);
+  EXPECT_TRUE(at::equal(parameters[0].second.grad(), gradient));
+  for (const auto& [name, tensor] : optimizer.state()) EXPECT_EQ(tensor.abs().max().item<double>(), 0) << name;
+}
+
+TEST(Optimizer, ZeroedGradientsAddUp) {
+  const NamedTensors parameters = model_like();
+  Optimizer optimizer(parameters, {}, OptimizerConfig());
+  optimizer.zero_gradients();
+  loss_of(parameters, 0).backward();
+  const at::Tensor one = parameters[0].second.grad().clone();
+  loss_of(parameters, 0).backward();
+  EXPECT_TRUE(at::equal(parameters[0].second.grad(), 2 * one));
+  optimizer.zero_gradients();
+  EXPECT_EQ(norm_of(optimizer).item<double>(), 0);
+}
+
 // A second optimiser that gets the state goes on with the same bits.
 TEST(Optimizer, StateCarriesOn) {
   OptimizerConfig config;
@@ -159,9 +197,9 @@ TEST(Optimizer, StateCarriesOn) {
   const NamedTensors one = model_like(), two = model_like();
   Optimizer first(one, {}, config), second(two, {}, config);
   const auto step = [](Optimizer& optimizer, const NamedTensors& parameters, int s) {
-    optimizer.zero_grad();
+    optimizer.drop_gradients();
     loss_of(parameters, s).backward();
-    optimizer.step(optimizer.gradient_norm());
+    take_step(optimizer);
   };
   for (int s = 0; s < 3; ++s) step(first, one, s);
   {

@@ -41,10 +41,11 @@ def step_up(reflection):
     return a[1:]
 
 
-def draw_denominator(rng, order):
+def draw_denominator(rng, order, kinds=(0, 1, 2)):
+    """By reflection coefficients (0), Montel scaling (1) or as 1 - r w^n (2)."""
     if order == 0:
         return np.zeros(0)
-    kind = rng.integers(3)
+    kind = rng.choice(kinds)
     if kind == 0:
         size = np.minimum(0.9, 1.5 / np.sqrt(np.arange(1, order + 1)))
         return step_up(rng.uniform(-size, size))
@@ -56,9 +57,9 @@ def draw_denominator(rng, order):
     return a
 
 
-def draw_filter(rng, channels, groups, order, length=None):
+def draw_filter(rng, channels, groups, order, length=None, kinds=(0, 1, 2)):
     return Filter(
-        np.array([draw_denominator(rng, order) for _ in range(groups)]).reshape(groups, order),
+        np.array([draw_denominator(rng, order, kinds) for _ in range(groups)]).reshape(groups, order),
         rng.standard_normal((channels, order)),
         rng.standard_normal(channels),
         length,

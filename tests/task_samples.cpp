@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
   if (argc != 6) return 2;
   try {
     const Config config = load_config(argv[1]);
-    const auto task = make_task(config, tensor_options(config));
+    const auto task = make_task(config, number_type(config.train));
     std::vector<int64_t> indices(std::stoul(argv[4]));
     std::iota(indices.begin(), indices.end(), 0);
     for (const Split split : {Split::train, Split::val, Split::test}) {

@@ -13,7 +13,7 @@ namespace {
 using test::error_of;
 using test::TemporaryFolder;
 
-const at::TensorOptions in_double = at::TensorOptions(at::kCPU).dtype(at::kDouble);
+constexpr at::ScalarType in_double = at::kDouble;
 
 Config small(const std::string& name) {
   Config config;

@@ -89,9 +89,15 @@ def test_gradients(torch_ops, sizes):
         assert check(lambda x: torch_ops.gelu(x, 0.3, generator, 1, tied), (u,))
         assert check(lambda z: torch_ops.glu(z, None, 0.3, generator, 1, tied), (gates,))
         assert check(lambda z, x: torch_ops.glu(z, x, 0.3, generator, 1, tied), (gates, u))
+        offset = torch.randn(gates.shape[2], dtype=torch.float64, requires_grad=True)
+        assert check(lambda z, x, b: torch_ops.glu(z, x, 0.3, generator, 1, tied, bias=b), (gates, u, offset))
     if u.shape[0] * u.shape[1] > 1:  # of one position the variance is zero
         weight, bias = b.sum(1).detach().requires_grad_(), h0
         assert check(lambda *z: torch_ops.batch_norm(*z)[0], (u, weight, bias))
+    if u.shape[2] > 1:
+        assert check(lambda *z: torch_ops.layer_norm(*z)[0], (u, b.sum(1).detach().requires_grad_(), h0))
+    tokens = torch.arange(u.shape[0] * u.shape[1]).view(u.shape[:2]) % k.shape[0]
+    assert check(lambda w: torch_ops.embedding(tokens, w), (k,))
 
 
 def test_packed_sequences_are_on_their_own(torch_ops):
@@ -131,6 +137,7 @@ def test_opcheck(torch_ops, sizes):
     sigma = torch.rand(a.shape[0], dtype=torch.float64, requires_grad=True)
     turned = layouts(u)[1].requires_grad_()
     offsets = torch.tensor([0, 2, length])
+    gates = torch.randn(*u.shape[:2], 2 * u.shape[2], dtype=torch.float64, requires_grad=True)
     calls = [
         ("kernel", (a, b, h0, length), {}),
         ("exact_kernel", (a, b, h0, length), {}),
@@ -151,7 +158,13 @@ def test_opcheck(torch_ops, sizes):
         ("dropout", (u, 0.3, generator, 1, True), {}),
         ("gelu", (turned, 0.3, generator, 1), {}),
         ("glu", (k2[0, :, : 2 * (length // 2)].detach().requires_grad_(), None, 0.3, generator, 1), {}),
+        ("glu", (gates, u, 0.3, generator, 1), {"bias": gates[0, 0].detach().requires_grad_()}),
         ("batch_norm", (u, h0, h0), {}),
+        ("batch_norm", (u, h0, h0), {"running_mean": torch.zeros_like(h0), "running_var": torch.ones_like(h0)}),
+        ("batch_norm", (u, h0, h0), {"dtype": torch.bfloat16}),
+        ("layer_norm", (turned, h0, h0), {}),
+        ("layer_norm", (u, h0, h0), {"dtype": torch.bfloat16}),
+        ("embedding", (torch.tensor([[1, 0, 1]]), u[0].detach().requires_grad_()), {}),
     ]
     for name, arguments, options in calls:
         torch.library.opcheck(getattr(torch_ops, name).default, arguments, options)
@@ -190,6 +203,7 @@ def test_second_derivatives_or_a_clear_error(torch_ops):
         "gelu": lambda: torch_ops.gelu(b, 0.0, torch.tensor(GENERATOR), 1),
         "glu": lambda: torch_ops.glu(torch.cat([b, b], -1), None, 0.0, torch.tensor(GENERATOR), 1),
         "batch_norm": lambda: torch_ops.batch_norm(b, b[0], b[0])[0],
+        "layer_norm": lambda: torch_ops.layer_norm(b, b[0], b[0])[0],
     }
     for name, call in refused.items():
         (gradient,) = torch.autograd.grad(call().square().sum(), b, create_graph=True)
@@ -241,12 +255,45 @@ def test_activations_are_torchs(torch_ops):
         pairs = [
             (torch_ops.gelu(*cast(x), 0.0, generator, 0), functional.gelu(x)),
             (torch_ops.glu(*cast(z, x), 0.0, generator, 0), x + functional.glu(z, -1)),
+            (torch_ops.layer_norm(*cast(x, weight, bias))[0], functional.layer_norm(x, (24,), weight, bias)),
             (torch_ops.batch_norm(*cast(x, weight, bias))[0],
              functional.batch_norm(x.transpose(1, 2), None, None, weight, bias, True).transpose(1, 2)),
         ]  # fmt: skip
         for got, expected in pairs:
             assert got.dtype == dtype
             torch.testing.assert_close(got.double(), expected, rtol=bound, atol=4 * bound)
+
+
+def test_types_inside_a_block(torch_ops):
+    """bfloat16 inside, float32 from block to block: norms write the one, the gate the other."""
+    x, weight, generator = torch.randn(3, 20, 8), torch.rand(8), torch.tensor(GENERATOR)
+    z = torch.randn(3, 20, 16).bfloat16()
+    y = torch_ops.glu(z, x, 0.0, generator, 0, bias=torch.ones(16))
+    torch.testing.assert_close(y, x + torch.nn.functional.glu(z.float() + 1, -1), rtol=1e-6, atol=1e-6)
+    for norm in (torch_ops.batch_norm, torch_ops.layer_norm):
+        assert torch.equal(norm(x, weight, weight, dtype=torch.bfloat16)[0], norm(x, weight, weight)[0].bfloat16())
+
+
+def test_norms_add_a_residual_and_move_averages(torch_ops):
+    x, dy, residual = torch.randn(3, 4, 20, 8, dtype=torch.float64)
+    weight, bias, mean, variance = torch.rand(4, 8, dtype=torch.float64)
+    expected = mean.lerp(x.mean((0, 1)), 0.3), variance.lerp(x.var((0, 1)), 0.3)
+    statistics = torch_ops.batch_norm(x, weight, bias, running_mean=mean, running_var=variance, momentum=0.3)
+    torch.testing.assert_close((mean, variance), expected, rtol=1e-12, atol=1e-12)
+    for norm, found in (("batch_norm", statistics), ("layer_norm", torch_ops.layer_norm(x, weight, bias))):
+        backward = getattr(torch_ops, norm + "_backward")
+        plain, *rest = backward(dy, x, weight, *found[1:])
+        added, *same = backward(dy, x, weight, *found[1:], more_dx=residual)
+        torch.testing.assert_close(added, plain + residual, rtol=1e-12, atol=1e-12)
+        assert all(torch.equal(a, b) for a, b in zip(rest, same))
+
+
+def test_a_generator_moved_on_before_the_gradient_is_refused(torch_ops):
+    x, generator = torch.ones(2, 5, 8, requires_grad=True), torch.tensor(GENERATOR)
+    y = torch_ops.gelu(x, 0.5, generator, 0)
+    generator[1] += 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
 
 
 def test_threads_change_nothing(torch_ops):
@@ -308,6 +355,9 @@ def test_refusals(torch_ops):
         (lambda: torch_ops.correct(outside, one, one[0], 500), r"\[rtf::correct\] .*outside"),
         (lambda: torch_ops.dropout(u, 1.0, torch.tensor(GENERATOR), 0), r"\[rtf::dropout\] p is 1"),
         (lambda: torch_ops.dropout(u, 0.5, torch.tensor([1.0, 2.0]), 0), r"\[rtf::dropout\] the generator"),
+        (lambda: torch_ops.layer_norm(u, h0[:3], h0[:3]), r"\[rtf::layer_norm\] x, weight and bias have shapes"),
+        (lambda: torch_ops.embedding(u, b), r"\[rtf::embedding\] tokens, Double, and weight have shapes"),
+        (lambda: torch_ops.glu(u, None, 0.0, torch.tensor(GENERATOR), 0, bias=h0[:3]), r"\[rtf::glu\] the bias has shape \[3\]"),
         (lambda: torch_ops.montel(a, a), r"\[rtf::montel\] alpha and sigma have shapes"),
     ]  # fmt: skip
     for call, message in table:

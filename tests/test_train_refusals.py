@@ -66,6 +66,8 @@ CONFIGS = {
     "too many steps": (["train.epochs=2147483647"], "train.epochs is 2147483647", "8 steps"),
     "too many epochs": (["train.epochs=9223372036854775807"], "train.epochs is '9223372036854775807'"),
     "too many threads": (["train.threads=100000"], "train.threads is '100000'", "1024"),
+    "unknown device": (["train.device=gpu"], "train.device is 'gpu'", "cpu, cuda, cuda:N"),
+    "precision of the GPU alone": (["train.precision=bf16"], "train.precision is bf16", "train.device is cpu"),
     "not UTF-8": (["data.path=\udcff"], "data.path is not UTF-8"),
     "no data folder": (["task.name=smnist", "data.path=none"], "data.path", "none"),
 }
@@ -119,3 +121,13 @@ def test_bad_folders(rtf, rtf_raw, tiny, tmp_path):
     refused(rtf_raw("eval", "run", "--checkpoint", "latest"), "checkpoint of another model", "blocks.0.layer.a is (1, 6) there and (1, 4) here")
     save_file({"x": np.zeros(3)}, latest)
     refused(rtf_raw("train", "--resume", "run"), "not a checkpoint")
+
+
+def test_no_device_is_one_line(rtf, rtf_raw, tiny, tmp_path):
+    """Hidden from the driver, a device that is there is none."""
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    refused(rtf_raw("train", tiny, "train.device=cuda", "--out", "run", env=environment), "device cuda: ", "use the CPU")
+    assert not (tmp_path / "run").exists()
+    rtf("train", tiny, "--out", "run", "-q")
+    refused(rtf_raw("eval", "run", "--device", "cuda:1", env=environment), "device cuda:1: ", "use the CPU")
+    refused(rtf_raw("eval", "run", "--device", "gpu"), "train.device is 'gpu'")

@@ -31,6 +31,18 @@ class TorchLayer(torch.nn.Module):
         return y, torch.cat((v[..., None], x[..., :-1]), dim=-1)
 
 
+class ReleasedLayer(TorchLayer):
+    """The same in the layout and order of the published code: u (batch, length, channels), the kernel and all samples
+    transformed together along the length, which is not the axis whose numbers lie side by side."""
+
+    def forward(self, u):
+        batch, length, channels = u.shape
+        columns = torch.cat((self.kernel()[:, :length].T, u.transpose(0, 1).flatten(1)), dim=1)
+        spectra = torch.fft.rfft(columns, n=2 * length, dim=0)
+        products = spectra[:, channels:].unflatten(1, (batch, channels)).transpose(0, 1) * spectra[:, :channels]
+        return torch.fft.irfft(products, n=2 * length, dim=1)[:, :length]
+
+
 def run_pass(layer, name, u, y_gradient):
     """One forward pass without a graph, or forward and backward into fresh gradients."""
     if name == "forward":

@@ -53,14 +53,32 @@ Tensor montel_paper(const Tensor& alpha);
 // tied: one draw for each (batch, channel), the same at every position.
 Tensor dropout(const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied = false);
 
-// dropout(GELU(x)) and residual + dropout(p * sigmoid(q)), z = (p, q) along the channels, in one pass each; p = 0 drops
-// nothing.
+// dropout(GELU(x)) and residual + dropout(p * sigmoid(q)), z + bias = (p, q) along the channels, in one pass each; p = 0
+// drops nothing. y of glu has the type of the residual where there is one.
 Tensor gelu(const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied = false);
 Tensor glu(const Tensor& z, const OptionalTensor& residual, double p, const Tensor& generator, int64_t layer,
-           bool tied = false);
+           bool tied = false, const OptionalTensor& bias = {});
 
-// y with the statistics of all positions, and these: mean and biased variance, float64 (channels).
+// y with the statistics of all positions, and these: mean and biased variance, float64 (channels). Running averages
+// move on by `momentum` of the mean and the unbiased variance. y is of `dtype`: that of x, or bfloat16.
 std::tuple<Tensor, Tensor, Tensor> batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                              double eps = 1e-5);
+                                              double eps = 1e-5, const OptionalTensor& running_mean = {},
+                                              const OptionalTensor& running_var = {}, double momentum = 0.1,
+                                              std::optional<at::ScalarType> dtype = {});
+// Gradients to x, weight and bias. more_dy is added to dy and more_dx to the gradient of x, in the same pass.
+std::tuple<Tensor, Tensor, Tensor> batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                                                       const Tensor& mean, const Tensor& variance, double eps = 1e-5,
+                                                       const OptionalTensor& more_dy = {},
+                                                       const OptionalTensor& more_dx = {});
+
+// y over the channels of each position, and mean and 1 / sqrt(variance + eps) of each, (...).
+std::tuple<Tensor, Tensor, Tensor> layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                              double eps = 1e-5, std::optional<at::ScalarType> dtype = {});
+std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                                                       const Tensor& mean, const Tensor& inverse,
+                                                       const OptionalTensor& more_dx = {});
+
+// Rows of `weight` (vocabulary, channels) at tokens (batch, length), int64: (batch, length, channels).
+Tensor embedding(const Tensor& tokens, const Tensor& weight);
 
 }  // namespace rtf::ops

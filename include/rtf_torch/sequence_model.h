@@ -4,6 +4,7 @@
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 
+#include <functional>
 #include <memory>
 
 #include "rtf_torch/layer.h"
@@ -12,6 +13,7 @@ namespace rtf::nn {
 
 class BlockImpl;
 class NormalizationImpl;
+struct Stream;
 
 enum class Norm { none, batch, layer };
 enum class Activation { identity, gelu };
@@ -40,6 +42,7 @@ struct SequenceModelOptions {
   int64_t outputs = 0;
   int64_t last = 1;  // positions of Decoder::last
   uint64_t seed = 0;
+  bool bfloat16 = false;  // inside the blocks; parameters and what goes from block to block stay float32
 };
 
 // What a causal model carries from sample to sample, for a batch of streams.
@@ -68,8 +71,11 @@ class SequenceModelImpl : public torch::nn::Module {
   // differentiable.
   ModelState make_training_state(int64_t batch) const;
 
-  // The random numbers of the next forward pass: dropout at `step` of `seed`.
+  // The random numbers of the next forward pass: dropout at `step` of `seed`. Written into the same memory every time, so
+  // that a captured graph sees it.
   void set_generator(uint64_t seed, uint64_t step);
+  // Where they are written: (seed, step), int64, on the device of the parameters.
+  const at::Tensor& generator();
   void set_length(int64_t length);
 
   // One report a layer, of at most `most` denominators each (0: all).
@@ -80,6 +86,8 @@ class SequenceModelImpl : public torch::nn::Module {
  private:
   void initialize();
   at::Tensor encode(const at::Tensor& x);
+  // All blocks and the last norm; run(i, stream) is one way of running block i.
+  at::Tensor through_blocks(const at::Tensor& h, const std::function<Stream(size_t, const Stream&)>& run);
   at::Tensor decode(const at::Tensor& x);  // (..., channels)
   at::Tensor decode_stream(const at::Tensor& h, ModelState& state);
   void check_state(const ModelState& state, const at::Tensor& h) const;
@@ -89,7 +97,7 @@ class SequenceModelImpl : public torch::nn::Module {
   std::vector<std::shared_ptr<BlockImpl>> blocks_;
   std::shared_ptr<NormalizationImpl> norm_;  // after the last block, with prenorm
   std::vector<torch::nn::Linear> decoder_;   // two with Decoder::pair
-  at::Tensor generator_;                     // (seed, step)
+  at::Tensor generator_;                     // (seed, step), where the last forward pass was
 };
 TORCH_MODULE(SequenceModel);
 

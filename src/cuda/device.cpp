@@ -28,6 +28,7 @@ void require_device(int device) {
   if (found == cudaErrorInsufficientDriver) {
     int driver = 0;
     cudaDriverGetVersion(&driver);
+    if (driver == 0) throw Error(ErrorCode::unsupported, "cuda", "there is no NVIDIA driver; use the CPU");
     throw Error(ErrorCode::unsupported, "cuda",
                 "the driver knows CUDA " + std::to_string(driver / 1000) + "." + std::to_string(driver % 1000 / 10) +
                     " and this build needs CUDA " + std::to_string(CUDART_VERSION / 1000) +

@@ -83,44 +83,58 @@ auto half(const Tensor& z, Sizes sizes) {
   return sizes;
 }
 
+// z with its bias.
+Tensor shifted(const char* operation, const Tensor& z, const OptionalTensor& bias) {
+  if (!bias) return z;
+  check_shape(operation, "the bias", *bias, {z.size(-1)});
+  return z + bias->to(z.scalar_type());
+}
+
 Tensor glu_cpu(const Tensor& z, const OptionalTensor& residual, double p, const Tensor& generator, int64_t layer,
-               bool tied) {
+               bool tied, const OptionalTensor& bias) {
   const auto sizes = half(z, z.sizes().vec());
   const Dropout drop = mask("glu", z, p, generator, layer, tied);
   const auto type = compute_type("glu", z.scalar_type());
   if (residual) check_shape("glu", "the residual", *residual, sizes);
-  const Tensor in = z.to(type).contiguous();
+  const Tensor in = shifted("glu", z.to(type), bias).contiguous();
   const Tensor added = residual ? residual->to(type).contiguous() : at::empty({0}, in.options());
-  return result(sizes, z, type, [&](auto zero, const Tensor& y) {
+  return result(sizes, residual ? *residual : z, type, [&](auto zero, const Tensor& y) {
     using T = decltype(zero);
     rtf::glu<T>(values<const T>(in), channels_of(y), drop, values<const T>(added), values<T>(y), executor());
   });
 }
 
-Tensor glu_backward_cpu(const Tensor& dy, const Tensor& z, double p, const Tensor& generator, int64_t layer,
-                        bool tied) {
+Pair glu_backward_cpu(const Tensor& dy, const Tensor& z, double p, const Tensor& generator, int64_t layer, bool tied,
+                      const OptionalTensor& bias) {
   const Dropout drop = mask("glu_backward", z, p, generator, layer, tied);
   check_shape("glu_backward", "dy", dy, half(z, z.sizes().vec()));
   const auto type = compute_type("glu_backward", z.scalar_type());
-  const Tensor in = z.to(type).contiguous(), gradient = dy.to(type).contiguous();
-  return result(z.sizes(), z, type, [&](auto zero, const Tensor& dz) {
+  const Tensor in = shifted("glu_backward", z.to(type), bias).contiguous(), gradient = dy.to(type).contiguous();
+  const Tensor dz = result(z.sizes(), in, type, [&](auto zero, const Tensor& out) {
     using T = decltype(zero);
-    glu_vjp<T>(values<const T>(in), channels_of(dy), drop, values<const T>(gradient), values<T>(dz), executor());
+    glu_vjp<T>(values<const T>(in), channels_of(dy), drop, values<const T>(gradient), values<T>(out), executor());
   });
+  const Tensor to_bias = bias ? dz.reshape({-1, z.size(-1)}).sum(0).to(bias->scalar_type()) : at::empty({0}, dz.options());
+  return {dz.to(z.scalar_type()), to_bias};
 }
 
 Tensor like(const Tensor& x) { return at::empty_like(x, at::MemoryFormat::Contiguous); }
 
 Tensor same_meta(const Tensor& x, double, const Tensor&, int64_t, bool) { return like(x); }
 Tensor backward_meta(const Tensor&, const Tensor& x, double, const Tensor&, int64_t, bool) { return like(x); }
-Tensor glu_meta(const Tensor& z, const OptionalTensor&, double, const Tensor&, int64_t, bool) {
-  return at::empty_symint(half(z, z.sym_sizes().vec()), z.options());
+Tensor glu_meta(const Tensor& z, const OptionalTensor& residual, double, const Tensor&, int64_t, bool,
+                const OptionalTensor&) {
+  return at::empty_symint(half(z, z.sym_sizes().vec()), (residual ? *residual : z).options());
+}
+Pair glu_backward_meta(const Tensor&, const Tensor& z, double, const Tensor&, int64_t, bool,
+                       const OptionalTensor& bias) {
+  return {like(z), bias ? like(*bias) : at::empty({0}, z.options())};
 }
 
-// The arguments of a mask, kept for the backward pass. The generator is copied: its owner moves it on.
+// The arguments of a mask, kept for the backward pass. Autograd refuses a generator that was moved on in between.
 void save(AutogradContext* context, variable_list tensors, double p, const Tensor& generator, int64_t layer,
           bool tied) {
-  tensors.push_back(generator.clone());
+  tensors.push_back(generator);
   context->save_for_backward(tensors);
   context->saved_data["p"] = p;
   context->saved_data["layer"] = layer;
@@ -144,15 +158,6 @@ struct DropoutFunction : torch::autograd::Function<DropoutFunction> {
   }
 };
 
-// gelu_backward and glu_backward, from what save() kept.
-Tensor call_backward(const char* name, AutogradContext* context, const Tensor& gradient) {
-  using Signature = Tensor(const Tensor&, const Tensor&, double, const Tensor&, int64_t, bool);
-  auto& data = context->saved_data;
-  const auto saved = context->get_saved_variables();
-  return find<Signature>(name).call(gradient, saved[0], data["p"].toDouble(), saved[1], data["layer"].toInt(),
-                                    data["tied"].toBool());
-}
-
 struct GeluFunction : torch::autograd::Function<GeluFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& x, double p, const Tensor& generator, int64_t layer,
                         bool tied) {
@@ -162,23 +167,35 @@ struct GeluFunction : torch::autograd::Function<GeluFunction> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    return {call_backward("rtf::gelu_backward", context, gradients[0]), Tensor(), Tensor(), Tensor(), Tensor()};
+    RTF_OPERATOR("gelu_backward", Tensor, const Tensor&, const Tensor&, double, const Tensor&, int64_t, bool);
+    auto& data = context->saved_data;
+    const auto saved = context->get_saved_variables();
+    return {op.call(gradients[0], saved[0], data["p"].toDouble(), saved[1], data["layer"].toInt(), data["tied"].toBool()),
+            Tensor(), Tensor(), Tensor(), Tensor()};
   }
 };
 
 struct GluFunction : torch::autograd::Function<GluFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& z, const OptionalTensor& residual, double p,
-                        const Tensor& generator, int64_t layer, bool tied) {
+                        const Tensor& generator, int64_t layer, bool tied, const OptionalTensor& bias) {
     const at::AutoDispatchBelowADInplaceOrView guard;
-    save(context, {z}, p, generator, layer, tied);
+    save(context, {z, bias ? *bias : Tensor()}, p, generator, layer, tied);
     context->saved_data["residual"] = residual.has_value();
-    return ops::glu(z, residual, p, generator, layer, tied);
+    return ops::glu(z, residual, p, generator, layer, tied, bias);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const bool residual = context->saved_data["residual"].toBool();
-    return {call_backward("rtf::glu_backward", context, gradients[0]), residual ? gradients[0] : Tensor(), Tensor(),
-            Tensor(), Tensor(), Tensor()};
+    RTF_OPERATOR("glu_backward", Pair, const Tensor&, const Tensor&, double, const Tensor&, int64_t, bool,
+                 const OptionalTensor&);
+    auto& data = context->saved_data;
+    const auto saved = context->get_saved_variables();
+    const OptionalTensor bias = saved[1].defined() ? OptionalTensor(saved[1]) : std::nullopt;
+    const auto [dz, to_bias] = op.call(gradients[0], saved[0], data["p"].toDouble(), saved[2], data["layer"].toInt(),
+                                       data["tied"].toBool(), bias);
+    return {dz,       data["residual"].toBool() ? gradients[0] : Tensor(),
+            Tensor(), Tensor(),
+            Tensor(), Tensor(),
+            bias ? to_bias : Tensor()};
   }
 };
 
@@ -189,8 +206,8 @@ Tensor gelu_autograd(const Tensor& x, double p, const Tensor& generator, int64_t
   return GeluFunction::apply(x, p, generator, layer, tied);
 }
 Tensor glu_autograd(const Tensor& z, const OptionalTensor& residual, double p, const Tensor& generator, int64_t layer,
-                    bool tied) {
-  return GluFunction::apply(z, residual, p, generator, layer, tied);
+                    bool tied, const OptionalTensor& bias) {
+  return GluFunction::apply(z, residual, p, generator, layer, tied, bias);
 }
 
 }  // namespace
@@ -207,7 +224,7 @@ TORCH_LIBRARY_IMPL(rtf, Meta, m) {
   m.impl("gelu", same_meta);
   m.impl("gelu_backward", backward_meta);
   m.impl("glu", glu_meta);
-  m.impl("glu_backward", backward_meta);
+  m.impl("glu_backward", glu_backward_meta);
 }
 TORCH_LIBRARY_IMPL(rtf, Autograd, m) {
   m.impl("dropout", dropout_autograd);

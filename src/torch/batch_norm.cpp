@@ -26,7 +26,9 @@ void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias) {
                     bias.sym_sizes(), "; (..., channels), (channels), (channels) are needed");
 }
 
-Triple batch_norm_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+Triple batch_norm_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+                      const OptionalTensor& running_mean, const OptionalTensor& running_var, double momentum,
+                      std::optional<at::ScalarType> dtype) {
   const auto type = compute_type("batch_norm", x.scalar_type());
   check_shapes(x, weight, bias);
   const Tensor in = x.to(type).contiguous(), w = weight.to(type).contiguous(), b = bias.to(type).contiguous();
@@ -37,17 +39,27 @@ Triple batch_norm_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias,
     batch_norm<T>(values<const T>(in), values<const T>(w), values<const T>(b), eps, values<double>(mean),
                   values<double>(variance), values<T>(y), Scratch(workspace_bytes(x, weight)), executor());
   });
-  return {y.to(x.scalar_type()), mean, variance};
+  if (running_mean) running_mean->lerp_(mean.to(running_mean->scalar_type()), momentum);
+  if (running_var) {
+    const auto positions = static_cast<double>(x.numel() / weight.numel());
+    const double unbiased = positions > 1 ? positions / (positions - 1) : 1;
+    running_var->lerp_((variance * unbiased).to(running_var->scalar_type()), momentum);
+  }
+  return {y.to(dtype.value_or(x.scalar_type())), mean, variance};
 }
 
 Triple batch_norm_backward_cpu(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
-                               const Tensor& variance, double eps) {
+                               const Tensor& variance, double eps, const OptionalTensor& more_dy,
+                               const OptionalTensor& more_dx) {
   const auto type = compute_type("batch_norm_backward", x.scalar_type());
   check_shapes(x, weight, weight);
   check_shape("batch_norm_backward", "dy", dy, x.sizes());
   check_shape("batch_norm_backward", "the mean", mean, weight.sizes());
   check_shape("batch_norm_backward", "the variance", variance, weight.sizes());
-  const Tensor in = x.to(type).contiguous(), w = weight.to(type).contiguous(), gradient = dy.to(type).contiguous();
+  if (more_dy) check_shape("batch_norm_backward", "more_dy", *more_dy, x.sizes());
+  if (more_dx) check_shape("batch_norm_backward", "more_dx", *more_dx, x.sizes());
+  const Tensor in = x.to(type).contiguous(), w = weight.to(type).contiguous();
+  const Tensor gradient = (more_dy ? dy.to(type) + *more_dy : dy.to(type)).contiguous();
   const Tensor center = mean.to(at::kDouble).contiguous(), spread = variance.to(at::kDouble).contiguous();
   const Tensor dx = at::empty_like(in), dw = at::empty_like(w), db = at::empty_like(w);
   with_type(type, [&](auto zero) {
@@ -56,27 +68,32 @@ Triple batch_norm_backward_cpu(const Tensor& dy, const Tensor& x, const Tensor& 
                       values<const double>(spread), values<const T>(gradient), values<T>(dx), values<T>(dw),
                       values<T>(db), Scratch(workspace_bytes(x, weight)), executor());
   });
+  if (more_dx) dx.add_(*more_dx);
   return {dx.to(x.scalar_type()), dw.to(weight.scalar_type()), db.to(weight.scalar_type())};
 }
 
 Tensor like(const Tensor& x) { return at::empty_like(x, at::MemoryFormat::Contiguous); }
 
-Triple batch_norm_meta(const Tensor& x, const Tensor& weight, const Tensor& bias, double) {
+Triple batch_norm_meta(const Tensor& x, const Tensor& weight, const Tensor& bias, double, const OptionalTensor&,
+                       const OptionalTensor&, double, std::optional<at::ScalarType> dtype) {
   check_shapes(x, weight, bias);
   const auto options = weight.options().dtype(at::kDouble);
-  return {like(x), at::empty_symint(weight.sym_sizes(), options), at::empty_symint(weight.sym_sizes(), options)};
+  return {at::empty_symint(x.sym_sizes(), x.options().dtype(dtype.value_or(x.scalar_type()))),
+          at::empty_symint(weight.sym_sizes(), options), at::empty_symint(weight.sym_sizes(), options)};
 }
 
-Triple backward_meta(const Tensor&, const Tensor& x, const Tensor& weight, const Tensor&, const Tensor&, double) {
+Triple backward_meta(const Tensor&, const Tensor& x, const Tensor& weight, const Tensor&, const Tensor&, double,
+                     const OptionalTensor&, const OptionalTensor&) {
   return {like(x), like(weight), like(weight)};
 }
 
 // The statistics are results, not a way for gradients: running averages are made of them.
 struct BatchNormFunction : torch::autograd::Function<BatchNormFunction> {
   static variable_list forward(AutogradContext* context, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                               double eps) {
+                               double eps, const OptionalTensor& running_mean, const OptionalTensor& running_var,
+                               double momentum, std::optional<at::ScalarType> dtype) {
     const at::AutoDispatchBelowADInplaceOrView guard;
-    auto [y, mean, variance] = ops::batch_norm(x, weight, bias, eps);
+    auto [y, mean, variance] = ops::batch_norm(x, weight, bias, eps, running_mean, running_var, momentum, dtype);
     context->save_for_backward({x, weight, mean, variance});
     context->mark_non_differentiable({mean, variance});
     context->saved_data["eps"] = eps;
@@ -84,16 +101,17 @@ struct BatchNormFunction : torch::autograd::Function<BatchNormFunction> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    RTF_OPERATOR("batch_norm_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                 const Tensor&, double);
     const auto saved = context->get_saved_variables();
-    auto [dx, dw, db] = op.call(gradients[0], saved[0], saved[1], saved[2], saved[3], context->saved_data["eps"].toDouble());
-    return {dx, dw, db, Tensor()};
+    const auto [dx, dw, db] = ops::batch_norm_backward(gradients[0], saved[0], saved[1], saved[2], saved[3],
+                                                       context->saved_data["eps"].toDouble());
+    return {dx, dw, db, Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
   }
 };
 
-Triple batch_norm_autograd(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  const auto result = BatchNormFunction::apply(x, weight, bias, eps);
+Triple batch_norm_autograd(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+                           const OptionalTensor& running_mean, const OptionalTensor& running_var, double momentum,
+                           std::optional<at::ScalarType> dtype) {
+  const auto result = BatchNormFunction::apply(x, weight, bias, eps, running_mean, running_var, momentum, dtype);
   return {result[0], result[1], result[2]};
 }
 

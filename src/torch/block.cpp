@@ -1,13 +1,17 @@
 #include "torch/block.h"
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include "rtf_torch/operators.h"
+#include "torch/projection.h"
 
 namespace rtf::nn {
 namespace {
 
 using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
 
 constexpr double kEpsilon = 1e-5;
 constexpr double kMomentum = 0.1;
@@ -18,6 +22,61 @@ RTFOptions layer_options(const SequenceModelOptions& model, int64_t index) {
   layer.index = index;
   return layer;
 }
+
+std::optional<Tensor> present(const Tensor& gradient) {
+  return gradient.defined() ? std::optional(gradient) : std::nullopt;
+}
+
+// norm() with its two uses: (x, norm(x)) ahead of a layer, (norm(x), norm(x)) after a block. Autograd would add the two
+// gradients in a pass of its own; either may be missing.
+struct BatchNormFunction : torch::autograd::Function<BatchNormFunction> {
+  static variable_list forward(AutogradContext* context, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                               const Tensor& running_mean, const Tensor& running_var, at::ScalarType samples,
+                               bool ahead) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    context->set_materialize_grads(false);
+    context->saved_data["ahead"] = ahead;
+    auto [y, mean, variance] = ops::batch_norm(x, weight, bias, kEpsilon, running_mean, running_var, kMomentum,
+                                               ahead ? samples : x.scalar_type());
+    context->save_for_backward({x, weight, mean, variance});
+    return {ahead ? x : y, ahead ? y : y.to(samples).alias()};
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const Tensor &residual = gradients[0], &samples = gradients[1];
+    const bool ahead = context->saved_data["ahead"].toBool();
+    if (ahead && !samples.defined()) return {residual, Tensor(), Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
+    const auto saved = context->get_saved_variables();
+    const auto [dx, dw, db] = ops::batch_norm_backward(
+        samples.defined() ? samples : residual, saved[0], saved[1], saved[2], saved[3], kEpsilon,
+        !ahead && samples.defined() ? present(residual) : std::nullopt, ahead ? present(residual) : std::nullopt);
+    return {dx, dw, db, Tensor(), Tensor(), Tensor(), Tensor()};
+  }
+};
+
+struct LayerNormFunction : torch::autograd::Function<LayerNormFunction> {
+  static variable_list forward(AutogradContext* context, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                               at::ScalarType samples, bool ahead) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    context->set_materialize_grads(false);
+    context->saved_data["ahead"] = ahead;
+    auto [y, mean, inverse] = ops::layer_norm(x, weight, bias, kEpsilon, ahead ? samples : x.scalar_type());
+    context->save_for_backward({x, weight, mean, inverse});
+    return {ahead ? x : y, ahead ? y : y.to(samples).alias()};
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const Tensor &residual = gradients[0], &samples = gradients[1];
+    const bool ahead = context->saved_data["ahead"].toBool();
+    if (ahead && !samples.defined()) return {residual, Tensor(), Tensor(), Tensor(), Tensor()};
+    Tensor dy = samples.defined() ? samples : residual;
+    if (!ahead && samples.defined() && residual.defined()) dy = residual + samples;
+    const auto saved = context->get_saved_variables();
+    const auto [dx, dw, db] = ops::layer_norm_backward(dy, saved[0], saved[1], saved[2], saved[3],
+                                                       ahead ? present(residual) : std::nullopt);
+    return {dx, dw, db, Tensor(), Tensor()};
+  }
+};
 
 }  // namespace
 
@@ -30,25 +89,29 @@ NormalizationImpl::NormalizationImpl(Norm kind, int64_t channels) {
   }
 }
 
-Tensor NormalizationImpl::forward(const Tensor& x) {
-  if (!running_mean_.defined()) return at::layer_norm(x, weight_.sizes(), weight_, bias_, kEpsilon);
-  if (is_training()) {
-    const double positions = static_cast<double>(x.numel() / x.size(-1));
-    TORCH_CHECK(positions > 1, "[rtf::SequenceModel] batch norm in training mode over ", positions,
-                " positions has no variance; at least 2 are needed");
-    auto [y, mean, variance] = ops::batch_norm(x, weight_, bias_, kEpsilon);
-    const at::NoGradGuard no_grad;
-    running_mean_.lerp_(mean.to(running_mean_.scalar_type()), kMomentum);
-    // The average is of unbiased variances, as torch's own.
-    running_var_.lerp_((variance * (positions / (positions - 1))).to(running_var_.scalar_type()), kMomentum);
-    return y;
+Stream NormalizationImpl::run(const Tensor& x, at::ScalarType samples, bool ahead) {
+  if (!running_mean_.defined()) {
+    const auto both = LayerNormFunction::apply(x, weight_, bias_, samples, ahead);
+    return {both[0], both[1]};
   }
+  if (!is_training()) {
+    const Tensor y = evaluate(x);
+    return {ahead ? x : y, y.to(samples)};
+  }
+  TORCH_CHECK(x.numel() > x.size(-1), "[rtf::SequenceModel] batch norm in training mode over ", x.numel() / x.size(-1),
+              " positions has no variance; at least 2 are needed");
+  const auto both = BatchNormFunction::apply(x, weight_, bias_, running_mean_, running_var_, samples, ahead);
+  return {both[0], both[1]};
+}
+
+Tensor NormalizationImpl::evaluate(const Tensor& x) const {
+  const auto normalize = [&](const Tensor& image) {
+    return at::batch_norm(image, weight_, bias_, running_mean_, running_var_, /*training=*/false, kMomentum, kEpsilon,
+                          /*cudnn_enabled=*/false);
+  };
+  if (!x.is_cpu()) return normalize(x.transpose(1, 2)).transpose(1, 2);
   // (batch, length, channels) in memory is an image (batch, channels, length, 1) with its channels last: no copy.
-  const Tensor image = x.unsqueeze(2).permute({0, 3, 1, 2});
-  return at::batch_norm(image, weight_, bias_, running_mean_, running_var_, /*training=*/false, kMomentum, kEpsilon,
-                        /*cudnn_enabled=*/false)
-      .permute({0, 2, 3, 1})
-      .squeeze(2);
+  return normalize(x.unsqueeze(2).permute({0, 3, 1, 2})).permute({0, 2, 3, 1}).squeeze(2);
 }
 
 BlockImpl::BlockImpl(const SequenceModelOptions& model, int64_t index)
@@ -56,6 +119,7 @@ BlockImpl::BlockImpl(const SequenceModelOptions& model, int64_t index)
       activation_(model.activation),
       prenorm_(model.prenorm),
       residual_(model.residual),
+      bfloat16_(model.bfloat16),
       dropout_(model.dropout),
       inner_dropout_(model.inner_dropout),
       tie_dropout_(model.tie_dropout),
@@ -79,39 +143,46 @@ Tensor BlockImpl::gate_and_add(const Tensor& x, const Tensor& y, const Tensor& g
   const int64_t site = dropout_layer(index_, DropoutSite::outer);
   if (output) {
     const std::optional<Tensor> residual = residual_ ? std::optional(x) : std::nullopt;
-    return ops::glu(output->forward(y), residual, p, generator, site, tie_dropout_);
+    if (y.is_cpu()) return ops::glu(output->forward(y), residual, p, generator, site, tie_dropout_);
+    // On the GPU the gate adds the bias: one pass over twice the channels less.
+    return ops::glu(project(y, output->weight), residual, p, generator, site, tie_dropout_, output->bias);
   }
   if (!residual_) return y;
   return x + (p > 0 ? ops::dropout(y, p, generator, site, tie_dropout_) : y);
 }
 
-Tensor BlockImpl::around(const std::function<Tensor(const Tensor&)>& run_layer, const Tensor& x,
+Stream BlockImpl::begin(const Tensor& x) const { return {x, norm_ && prenorm_ ? x : x.to(samples(x))}; }
+
+Stream BlockImpl::around(const std::function<Tensor(const Tensor&)>& run_layer, const Stream& in,
                          const Tensor& generator) {
-  const Tensor y = run_layer(norm_ && prenorm_ ? norm_->forward(x) : x);
-  const Tensor sum = gate_and_add(x, activate(y, generator), generator);
-  return norm_ && !prenorm_ ? norm_->forward(sum) : sum;
+  const Stream stream = norm_ && prenorm_ ? norm_->ahead(in.x, samples(in.x)) : in;
+  const Tensor y = activate(run_layer(stream.samples), generator);
+  const Tensor sum = gate_and_add(stream.x, y, generator).to(in.x.scalar_type());
+  if (norm_ && !prenorm_) return norm_->after(sum, samples(sum));
+  // A norm ahead of the next layer makes its samples.
+  return {sum, norm_ ? sum : sum.to(samples(sum))};
 }
 
-Tensor BlockImpl::forward(const Tensor& x, const std::optional<Tensor>& lengths, const Tensor& generator) {
-  return around([&](const Tensor& u) { return layer->forward(u, lengths, generator); }, x, generator);
+Stream BlockImpl::forward(const Stream& in, const std::optional<Tensor>& lengths, const Tensor& generator) {
+  return around([&](const Tensor& u) { return layer->forward(u, lengths, generator); }, in, generator);
 }
 
-Tensor BlockImpl::prefill(const Tensor& x, const Realization& realization, Tensor& state, const Tensor& generator) {
+Stream BlockImpl::prefill(const Stream& in, const Realization& realization, Tensor& state, const Tensor& generator) {
   const auto run_layer = [&](const Tensor& u) {
     Tensor y;
     std::tie(y, state) = RTFImpl::prefill(realization, u, state);
     return y;
   };
-  return around(run_layer, x, generator);
+  return around(run_layer, in, generator);
 }
 
-Tensor BlockImpl::step(const Tensor& x, const Realization& realization, Tensor& state, const Tensor& generator) {
+Stream BlockImpl::step(const Stream& in, const Realization& realization, Tensor& state, const Tensor& generator) {
   const auto run_layer = [&](const Tensor& u) {
     Tensor y;
     std::tie(y, state) = RTFImpl::step(realization, u.squeeze(1), state);
     return y.unsqueeze(1);
   };
-  return around(run_layer, x, generator);
+  return around(run_layer, in, generator);
 }
 
 }  // namespace rtf::nn

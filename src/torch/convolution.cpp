@@ -5,23 +5,29 @@
 #include <torch/library.h>
 
 #include "torch/bridge.h"
+#include "torch/convolution.h"
 #include "torch/dispatch.h"
 #include "torch/plan_cache.h"
 
 namespace rtf::ops {
-namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-void check_shapes(const char* operation, const Tensor& u, const Tensor& kernel, bool bidirectional) {
+void check_convolution(const char* operation, const Tensor& u, const Tensor& kernel, bool bidirectional,
+                       const OptionalTensor& lengths, const OptionalTensor& offsets) {
   TORCH_CHECK_VALUE(u.dim() == 3, "[rtf::", operation, "] u has shape ", u.sym_sizes(),
                     "; (batch, length, channels) is needed");
   const bool fits = kernel.dim() == (bidirectional ? 3 : 2) && kernel.sym_size(-2) == u.sym_size(2) &&
                     (!bidirectional || kernel.sym_size(0) == 2);
   TORCH_CHECK_VALUE(fits, "[rtf::", operation, "] the kernel has shape ", kernel.sym_sizes(), "; (",
                     bidirectional ? "2, " : "", u.sym_size(2), ", samples) is needed for ", u.sym_size(2), " channels");
+  compute_type(operation, kernel.scalar_type());
+  TORCH_CHECK_VALUE(!lengths || !offsets, "[rtf::", operation,
+                    "] both lengths and offsets are given; a batch is padded or packed");
 }
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
 
 // What both directions of the operator need, checked.
 struct Arguments {
@@ -37,10 +43,7 @@ struct Arguments {
         u(u_.to(type)),
         kernel(kernel_.to(type).contiguous()),
         direction(bidirectional ? Direction::bidirectional : Direction::causal) {
-    check_shapes(operation, u, kernel, bidirectional);
-    compute_type(operation, kernel_.scalar_type());
-    TORCH_CHECK_VALUE(!lengths_ || !offsets_, "[rtf::", operation,
-                      "] both lengths and offsets are given; a batch is padded or packed");
+    check_convolution(operation, u_, kernel_, bidirectional, lengths_, offsets_);
     lengths = lengths_of(operation, lengths_, u.size(0), u.size(1));
     offsets = offsets_of(operation, offsets_, u.size(1));
     batch = sequence_count(static_cast<std::size_t>(u.size(0)), offsets);
@@ -96,9 +99,9 @@ Pair convolve_backward_cpu(const Tensor& dy, const Tensor& u, const Tensor& kern
   return {du, dk.to(kernel.scalar_type())};
 }
 
-Tensor convolve_meta(const Tensor& u, const Tensor& kernel, bool bidirectional, const OptionalTensor&,
-                     const OptionalTensor&) {
-  check_shapes("convolve", u, kernel, bidirectional);
+Tensor convolve_meta(const Tensor& u, const Tensor& kernel, bool bidirectional, const OptionalTensor& lengths,
+                     const OptionalTensor& offsets) {
+  check_convolution("convolve", u, kernel, bidirectional, lengths, offsets);
   return at::empty_like(u);
 }
 

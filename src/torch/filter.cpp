@@ -1,35 +1,50 @@
 // filter, prefill and step: the operators that carry a state.
-#include "rtf/filter.h"
+#include "torch/filter.h"
 
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include "rtf/filter.h"
 #include "rtf/recurrence.h"
 #include "torch/bridge.h"
 #include "torch/dispatch.h"
 
 namespace rtf::ops {
+
+void check_filter_input(const char* operation, const Tensor& u, const Tensor& b) {
+  TORCH_CHECK_VALUE(u.dim() == 3 && u.sym_size(2) == b.sym_size(0), "[rtf::", operation, "] u has shape ",
+                    u.sym_sizes(), "; (batch, length, ", b.sym_size(0), ") is needed");
+}
+
+void check_step_input(const Tensor& u, const Tensor& b) {
+  TORCH_CHECK_VALUE(u.dim() == 2 && u.size(1) == b.size(0), "[rtf::step] u has shape ", u.sizes(), "; (batch, ",
+                    b.size(0), ") is needed");
+}
+
+void check_state(const char* operation, const Tensor& state, int64_t sequences, const Tensor& b) {
+  const std::array<int64_t, 3> shape{sequences, b.size(0), b.size(1)};
+  TORCH_CHECK_VALUE(state.sizes() == at::IntArrayRef(shape), "[rtf::", operation, "] the state has shape ",
+                    state.sizes(), "; ", at::IntArrayRef(shape), " is needed");
+  TORCH_CHECK_VALUE(state.scalar_type() == at::kDouble, "[rtf::", operation, "] the state is ", state.scalar_type(),
+                    "; states are float64 whatever the samples, so that a stream may be cut anywhere");
+}
+
+void check_layout(const char* operation, const OptionalTensor& lengths, const OptionalTensor& offsets) {
+  TORCH_CHECK_VALUE(!lengths || !offsets, "[rtf::", operation,
+                    "] both lengths and offsets are given; a batch is padded or packed");
+}
+
 namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-using Quintuple = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>;
 
 // A state as the core takes it; empty when there is none.
-Tensor state_values(const char* operation, const OptionalTensor& state, int64_t sequences, const CoefficientTensors& c) {
+Tensor state_values(const char* operation, const OptionalTensor& state, int64_t sequences, const Tensor& b) {
   if (!state) return at::empty({0}, at::TensorOptions(at::kDouble));
-  const std::array<int64_t, 3> shape{sequences, static_cast<int64_t>(c.channels), static_cast<int64_t>(c.order)};
-  TORCH_CHECK_VALUE(state->sizes() == at::IntArrayRef(shape), "[rtf::", operation, "] the state has shape ",
-                    state->sizes(), "; ", at::IntArrayRef(shape), " is needed");
-  TORCH_CHECK_VALUE(state->scalar_type() == at::kDouble, "[rtf::", operation, "] the state is ", state->scalar_type(),
-                    "; states are float64 whatever the samples, so that a stream may be cut anywhere");
+  check_state(operation, *state, sequences, b);
   return state->contiguous();
-}
-
-void check_input(const char* operation, const Tensor& u, const Tensor& b) {
-  TORCH_CHECK_VALUE(u.dim() == 3 && u.sym_size(2) == b.sym_size(0), "[rtf::", operation, "] u has shape ",
-                    u.sym_sizes(), "; (batch, length, ", b.sym_size(0), ") is needed");
 }
 
 // Where the sequences of u lie: packed, padded, or each a whole row. The core takes packed ones; of padded ones the
@@ -41,8 +56,7 @@ struct Layout {
 
   Layout(const char* operation, const Tensor& u, const OptionalTensor& padded, const OptionalTensor& packed)
       : offsets(offsets_of(operation, packed, u.size(1))) {
-    TORCH_CHECK_VALUE(!padded || !packed, "[rtf::", operation,
-                      "] both lengths and offsets are given; a batch is padded or packed");
+    check_layout(operation, padded, packed);
     if (padded && u.size(0) > 0) {
       offsets.push_back(0);
       for (const std::size_t length : lengths_of(operation, padded, u.size(0), u.size(1))) {
@@ -78,9 +92,9 @@ Pair filter_cpu(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor&
                 const OptionalTensor& lengths, const OptionalTensor& offsets) {
   const CoefficientTensors c("filter", a, b, h0);
   const auto type = compute_type("filter", u.scalar_type());
-  check_input("filter", u, b);
+  check_filter_input("filter", u, b);
   const Layout layout("filter", u, lengths, offsets);
-  const Tensor in = layout.pack(u.to(type)), start = state_values("filter", initial_state, layout.sequences, c);
+  const Tensor in = layout.pack(u.to(type)), start = state_values("filter", initial_state, layout.sequences, b);
   const Tensor y = at::empty_like(u);
   const Tensor out = layout.lengths.empty() && type == u.scalar_type() ? y : at::empty_like(in);
   const Tensor end = at::empty({layout.sequences, b.size(0), b.size(1)}, at::TensorOptions(at::kDouble));
@@ -98,12 +112,12 @@ Quintuple filter_backward_cpu(const Tensor& dy, const Tensor& dstate, const Tens
                               const OptionalTensor& offsets) {
   const CoefficientTensors c("filter_backward", a, b, h0);
   const auto type = compute_type("filter_backward", u.scalar_type());
-  check_input("filter_backward", u, b);
+  check_filter_input("filter_backward", u, b);
   check_shape("filter_backward", "dy", dy, u.sizes());
   const Layout layout("filter_backward", u, lengths, offsets);
   check_shape("filter_backward", "dstate", dstate, {layout.sequences, b.size(0), b.size(1)});
   const Tensor in = layout.pack(u.to(type)), gradient = layout.pack(dy.to(type));
-  const Tensor start = state_values("filter_backward", initial_state, layout.sequences, c);
+  const Tensor start = state_values("filter_backward", initial_state, layout.sequences, b);
   const Tensor end = dstate.to(at::kDouble).contiguous();
   const Tensor du = at::empty_like(u), dstart = at::empty({layout.sequences, b.size(0), b.size(1)}, end.options());
   CoefficientsGradient coefficients;
@@ -131,7 +145,7 @@ Tensor state_meta(const Tensor& u, const Tensor& b, const OptionalTensor& offset
 Pair filter_meta(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0, const OptionalTensor&,
                  const OptionalTensor&, const OptionalTensor& offsets) {
   check_coefficients("filter", a, b, h0);
-  check_input("filter", u, b);
+  check_filter_input("filter", u, b);
   return {at::empty_like(u), state_meta(u, b, offsets)};
 }
 
@@ -174,9 +188,8 @@ Pair filter_autograd(const Tensor& u, const Tensor& a, const Tensor& b, const Te
 Pair step_cpu(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0, const Tensor& state) {
   const CoefficientTensors c("step", a, b, h0);
   const auto type = compute_type("step", u.scalar_type());
-  TORCH_CHECK_VALUE(u.dim() == 2 && u.size(1) == b.size(0), "[rtf::step] u has shape ", u.sizes(), "; (batch, ",
-                    b.size(0), ") is needed");
-  const Tensor next = state_values("step", state, u.size(0), c).clone();
+  check_step_input(u, b);
+  const Tensor next = state_values("step", state, u.size(0), b).clone();
   const Tensor in = u.to(type).contiguous(), y = at::empty(u.sizes(), u.options().dtype(type));
   with_type(type, [&](auto zero) {
     using T = decltype(zero);

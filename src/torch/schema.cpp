@@ -34,12 +34,26 @@ TORCH_LIBRARY(rtf, m) {
   m.def("dropout(Tensor x, float p, Tensor generator, int layer, bool tied=False) -> Tensor");
   m.def("gelu(Tensor x, float p, Tensor generator, int layer, bool tied=False) -> Tensor");
   m.def("gelu_backward(Tensor dy, Tensor x, float p, Tensor generator, int layer, bool tied=False) -> Tensor");
-  m.def("glu(Tensor z, Tensor? residual, float p, Tensor generator, int layer, bool tied=False) -> Tensor");
-  m.def("glu_backward(Tensor dy, Tensor z, float p, Tensor generator, int layer, bool tied=False) -> Tensor");
-  m.def("batch_norm(Tensor x, Tensor weight, Tensor bias, float eps=1e-05) -> (Tensor, Tensor, Tensor)");
   m.def(
-      "batch_norm_backward(Tensor dy, Tensor x, Tensor weight, Tensor mean, Tensor variance, float eps=1e-05) -> "
+      "glu(Tensor z, Tensor? residual, float p, Tensor generator, int layer, bool tied=False, *, Tensor? bias=None) -> "
+      "Tensor");
+  m.def(
+      "glu_backward(Tensor dy, Tensor z, float p, Tensor generator, int layer, bool tied=False, *, Tensor? bias=None) -> "
+      "(Tensor, Tensor)");
+  m.def(
+      "batch_norm(Tensor x, Tensor weight, Tensor bias, float eps=1e-05, *, Tensor(a!)? running_mean=None, "
+      "Tensor(b!)? running_var=None, float momentum=0.1, ScalarType? dtype=None) -> (Tensor, Tensor, Tensor)");
+  m.def(
+      "batch_norm_backward(Tensor dy, Tensor x, Tensor weight, Tensor mean, Tensor variance, float eps=1e-05, *, "
+      "Tensor? more_dy=None, Tensor? more_dx=None) -> (Tensor, Tensor, Tensor)");
+  m.def(
+      "layer_norm(Tensor x, Tensor weight, Tensor bias, float eps=1e-05, *, ScalarType? dtype=None) -> (Tensor, Tensor, "
+      "Tensor)");
+  m.def(
+      "layer_norm_backward(Tensor dy, Tensor x, Tensor weight, Tensor mean, Tensor inverse, *, Tensor? more_dx=None) -> "
       "(Tensor, Tensor, Tensor)");
+  m.def("embedding(Tensor tokens, Tensor weight) -> Tensor");
+  m.def("embedding_backward(Tensor dy, Tensor tokens, SymInt vocabulary) -> Tensor");
 }
 
 namespace rtf::ops {
@@ -110,14 +124,45 @@ Tensor gelu(const Tensor& x, double p, const Tensor& generator, int64_t layer, b
 }
 
 Tensor glu(const Tensor& z, const OptionalTensor& residual, double p, const Tensor& generator, int64_t layer,
-           bool tied) {
-  RTF_OPERATOR("glu", Tensor, const Tensor&, const OptionalTensor&, double, const Tensor&, int64_t, bool);
-  return op.call(z, residual, p, generator, layer, tied);
+           bool tied, const OptionalTensor& bias) {
+  RTF_OPERATOR("glu", Tensor, const Tensor&, const OptionalTensor&, double, const Tensor&, int64_t, bool,
+               const OptionalTensor&);
+  return op.call(z, residual, p, generator, layer, tied, bias);
 }
 
-Triple batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  RTF_OPERATOR("batch_norm", Triple, const Tensor&, const Tensor&, const Tensor&, double);
-  return op.call(x, weight, bias, eps);
+Triple batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+                  const OptionalTensor& running_mean, const OptionalTensor& running_var, double momentum,
+                  std::optional<at::ScalarType> dtype) {
+  RTF_OPERATOR("batch_norm", Triple, const Tensor&, const Tensor&, const Tensor&, double, const OptionalTensor&,
+               const OptionalTensor&, double, std::optional<at::ScalarType>);
+  return op.call(x, weight, bias, eps, running_mean, running_var, momentum, dtype);
+}
+
+Triple batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
+                           const Tensor& variance, double eps, const OptionalTensor& more_dy,
+                           const OptionalTensor& more_dx) {
+  RTF_OPERATOR("batch_norm_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+               const Tensor&, double, const OptionalTensor&, const OptionalTensor&);
+  return op.call(dy, x, weight, mean, variance, eps, more_dy, more_dx);
+}
+
+Triple layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+                  std::optional<at::ScalarType> dtype) {
+  RTF_OPERATOR("layer_norm", Triple, const Tensor&, const Tensor&, const Tensor&, double,
+               std::optional<at::ScalarType>);
+  return op.call(x, weight, bias, eps, dtype);
+}
+
+Triple layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
+                           const Tensor& inverse, const OptionalTensor& more_dx) {
+  RTF_OPERATOR("layer_norm_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+               const Tensor&, const OptionalTensor&);
+  return op.call(dy, x, weight, mean, inverse, more_dx);
+}
+
+Tensor embedding(const Tensor& tokens, const Tensor& weight) {
+  RTF_OPERATOR("embedding", Tensor, const Tensor&, const Tensor&);
+  return op.call(tokens, weight);
 }
 
 }  // namespace rtf::ops

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "rtf/random.h"
+#include "rtf_torch/operators.h"
 #include "torch/block.h"
+#include "torch/projection.h"
 
 namespace rtf::nn {
 namespace {
@@ -49,15 +51,6 @@ void check_lengths(const Tensor& lengths, int64_t batch, int64_t length) {
   const int64_t low = smallest.item<int64_t>(), high = largest.item<int64_t>();
   TORCH_CHECK(low >= 1 && high <= length, "[rtf::SequenceModel] a length of ", low < 1 ? low : high,
               " in a batch padded to ", length, " samples");
-}
-
-// The mean over the first lengths[s] positions of each sequence, or over all.
-Tensor pool(const Tensor& x, const std::optional<Tensor>& lengths) {
-  if (!lengths) return x.mean(1);
-  const Tensor count = lengths->to(x.device()).unsqueeze(1);
-  const Tensor valid = at::arange(x.size(1), count.options()).unsqueeze(0) < count;
-  const Tensor weight = valid.to(x.scalar_type()) / count.to(x.scalar_type());
-  return at::bmm(weight.unsqueeze(1), x).squeeze(1);
 }
 
 // Draws weights one parameter after the other; which numbers one gets depends on the seed and its place alone.
@@ -137,7 +130,7 @@ Tensor SequenceModelImpl::encode(const Tensor& x) {
   if (projection_) {
     TORCH_CHECK(x.dim() == 3 && x.size(2) == options.features, "[rtf::SequenceModel] x has shape ", x.sizes(),
                 "; (batch, length, ", options.features, ") is needed");
-    return projection_->forward(x);
+    return project(x, projection_->weight, projection_->bias);
   }
   TORCH_CHECK(x.dim() == 2 && x.scalar_type() == at::kLong, "[rtf::SequenceModel] x is a ", x.scalar_type(),
               " tensor of shape ", x.sizes(), "; tokens (batch, length) of type Long are needed");
@@ -147,17 +140,27 @@ Tensor SequenceModelImpl::encode(const Tensor& x) {
     TORCH_CHECK(low >= 0 && high < options.vocabulary, "[rtf::SequenceModel] token ", low < 0 ? low : high,
                 " is outside the vocabulary of ", options.vocabulary);
   }
-  return embedding_->forward(x);
+  return ops::embedding(x, embedding_->weight);
 }
 
 Tensor SequenceModelImpl::decode(const Tensor& x) {
-  if (options.decoder != Decoder::pair) return decoder_[0]->forward(x);
+  const auto through = [](const torch::nn::Linear& layer, const Tensor& in) {
+    return project(in, layer->weight, layer->bias);
+  };
+  if (options.decoder != Decoder::pair) return through(decoder_[0], x);
   const int64_t pairs = x.size(0) / 2;
   TORCH_CHECK(x.size(0) == 2 * pairs, "[rtf::SequenceModel] a batch of ", x.size(0),
               " sequences; pairs need an even number");
   const Tensor first = x.narrow(0, 0, pairs), second = x.narrow(0, pairs, pairs);
   const Tensor features = at::cat({first, second, first - second, first * second}, -1);
-  return decoder_[1]->forward(at::gelu(decoder_[0]->forward(features)));
+  return through(decoder_[1], at::gelu(through(decoder_[0], features)));
+}
+
+Tensor SequenceModelImpl::through_blocks(const Tensor& h, const std::function<Stream(size_t, const Stream&)>& run) {
+  if (blocks_.empty()) return norm_ ? norm_->forward(h) : h;
+  Stream stream = blocks_[0]->begin(h);
+  for (size_t i = 0; i < blocks_.size(); ++i) stream = run(i, stream);
+  return norm_ ? norm_->forward(stream.x) : stream.x;
 }
 
 Tensor SequenceModelImpl::forward(const Tensor& x, const std::optional<Tensor>& lengths) {
@@ -168,15 +171,25 @@ Tensor SequenceModelImpl::forward(const Tensor& x, const std::optional<Tensor>& 
   if (options.decoder == Decoder::last)
     TORCH_CHECK(h.size(1) >= options.last, "[rtf::SequenceModel] a sequence of ", h.size(1),
                 " samples; the decoder needs the last ", options.last);
-  const Tensor generator = generator_.to(h.device());
-  for (auto& block : blocks_) h = block->forward(h, lengths, generator);
-  if (norm_) h = norm_->forward(h);
+  const Tensor drawn = generator().clone();  // kept for the gradients, while the owner moves it on
+  h = through_blocks(h, [&](size_t i, const Stream& in) { return blocks_[i]->forward(in, lengths, drawn); });
   if (pools(options.decoder)) return decode(pool(h, lengths));
-  return decode(options.decoder == Decoder::last ? h.narrow(1, h.size(1) - options.last, options.last) : h);
+  return decode(options.decoder == Decoder::last ? last_positions(h, options.last) : h);
 }
 
 void SequenceModelImpl::set_generator(uint64_t seed, uint64_t step) {
-  generator_ = at::tensor({static_cast<int64_t>(seed), static_cast<int64_t>(step)}, at::kLong);
+  const Tensor numbers = at::tensor({static_cast<int64_t>(seed), static_cast<int64_t>(step)}, at::kLong);
+  if (generator_.defined())
+    // From pinned memory a GPU takes it without the host waiting.
+    generator().copy_(generator().is_cuda() ? numbers.pin_memory() : numbers, /*non_blocking=*/true);
+  else
+    generator_ = numbers;
+}
+
+const Tensor& SequenceModelImpl::generator() {
+  const at::Device device = decoder_[0]->weight.device();
+  if (generator_.device() != device) generator_ = generator_.to(device);
+  return generator_;
 }
 
 void SequenceModelImpl::set_length(int64_t length) {
@@ -263,9 +276,10 @@ Tensor SequenceModelImpl::prefill(const Tensor& x, ModelState& state) {
           !at::GradMode::is_enabled() || !blocks_[i]->layer->b.requires_grad() || state.layers[i].b.requires_grad(),
           "[rtf::SequenceModel] prefill in training mode needs a state of make_training_state");
   }
-  const Tensor generator = generator_.to(h.device());
-  for (size_t i = 0; i < blocks_.size(); ++i) h = blocks_[i]->prefill(h, state.layers[i], state.states[i], generator);
-  if (norm_) h = norm_->forward(h);
+  const Tensor drawn = generator().clone();
+  h = through_blocks(h, [&](size_t i, const Stream& in) {
+    return blocks_[i]->prefill(in, state.layers[i], state.states[i], drawn);
+  });
   return decode_stream(h, state);
 }
 
@@ -274,8 +288,9 @@ Tensor SequenceModelImpl::step(const Tensor& x, ModelState& state) {
   const at::NoGradGuard no_grad;
   Tensor h = encode(x.unsqueeze(1));
   check_state(state, h);
-  for (size_t i = 0; i < blocks_.size(); ++i) h = blocks_[i]->step(h, state.layers[i], state.states[i], generator_);
-  if (norm_) h = norm_->forward(h);
+  h = through_blocks(h, [&](size_t i, const Stream& in) {
+    return blocks_[i]->step(in, state.layers[i], state.states[i], generator());
+  });
   return decode_stream(h, state).squeeze(1);
 }
 

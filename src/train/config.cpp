@@ -203,6 +203,9 @@ void check_together(const Config& config, const std::string& file) {
           fmt::format("model.dropout is {}, expected 0 because model.residual is false", model.dropout));
   require(config.train.chunk == 0 || !model.bidirectional,
           fmt::format("train.chunk is {}, expected 0 because model.bidirectional is true", config.train.chunk));
+  const TrainConfig& train = config.train;
+  require(train.device != "cpu" || train.precision == "fp32" || train.precision == "fp64",
+          fmt::format("train.precision is {}, expected fp32 or fp64 because train.device is cpu", train.precision));
   const OptimizerConfig& optimizer = config.optimizer;
   require(
       optimizer.total == 0 || optimizer.warmup < optimizer.total,
@@ -267,7 +270,8 @@ std::string to_yaml(const Config& config) {
 }
 
 bool may_change(const std::string& path) {
-  static const std::set<std::string> keys = {"train.epochs", "train.steps", "train.threads", "data.path"};
+  static const std::set<std::string> keys = {"train.epochs", "train.steps", "train.device", "train.threads",
+                                             "data.path"};
   return keys.contains(path) || path.starts_with("checkpoint.") || path.starts_with("log.");
 }
 

@@ -72,7 +72,8 @@ struct TrainConfig {
   int64_t chunk = 0;       // truncated back-propagation: samples of a chunk; 0: whole sequences
   uint64_t seed = 0;
   int64_t eval_every = 1;          // epochs
-  std::string precision = "fp32";  // fp32, fp64
+  std::string device = "cpu";      // cpu, cuda, cuda:N
+  std::string precision = "fp32";  // fp32, tf32, bf16, fp64
   int64_t threads = 0;             // 0: all cores
   bool deterministic = true;
   bool operator==(const TrainConfig&) const = default;

@@ -108,7 +108,12 @@ std::vector<Key> make_table() {
        count_from_0},
       {"train.seed", train(&R::seed), "of first values, data, order and dropout", from_0},
       {"train.eval_every", train(&R::eval_every), "epochs between evaluations", count_from_1},
-      {"train.precision", train(&R::precision), "type of weights and activations", {}, {"fp32", "fp64"}},
+      {"train.device", train(&R::device), "where it computes; N counts from 0", {}, {"cpu", "cuda", "cuda:N"}},
+      {"train.precision",
+       train(&R::precision),
+       "of weights and activations; tf32: matrix products in TF32; bf16: activations in bfloat16",
+       {},
+       {"fp32", "tf32", "bf16", "fp64"}},
       {"train.threads", train(&R::threads), "0: all cores", {0, 1024}},
       {"train.deterministic", train(&R::deterministic), "the same bits in every run"},
 
@@ -141,6 +146,14 @@ bool assign_number(const Scalar& from, const Range& range, T& to) {
   }
   to = value;
   return true;
+}
+
+// A choice that ends in N has a number in its place.
+bool is_choice(const std::string& text, const std::string& choice) {
+  if (!choice.ends_with(":N")) return text == choice;
+  const std::string front = choice.substr(0, choice.size() - 1);
+  uint8_t number = 0;
+  return text.starts_with(front) && parse(text.substr(front.size()), number);
 }
 
 // Calls f(std::type_identity<T>, member) with the type T of the key.
@@ -204,7 +217,8 @@ bool assign(const Key& key, Config& config, const Scalar& value) {
         return true;
       } else if constexpr (std::is_same_v<T, std::string>) {
         const auto& choices = key.choices;
-        if (!choices.empty() && std::find(choices.begin(), choices.end(), value.text) == choices.end()) return false;
+        const auto fits = [&](const std::string& choice) { return is_choice(value.text, choice); };
+        if (!choices.empty() && std::none_of(choices.begin(), choices.end(), fits)) return false;
         to = value.text;
         return true;
       } else {

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "rtf/error.h"
+#include "train/batch_stream.h"
 
 namespace rtf::train {
 namespace {
@@ -62,10 +63,15 @@ Evaluation evaluate(nn::SequenceModel model, const Task& task, Split split, int6
   Evaluation result;
   Tally tally;
   double largest = 0, difference = 0;
-  std::vector<int64_t> indices(static_cast<std::size_t>(batch));
-  for (int64_t first = 0; first + batch <= size; first += batch) {
-    std::iota(indices.begin(), indices.end(), first);
-    const Batch samples = task.batch(split, 0, indices);
+  const c10::Device device = model->parameters()[0].device();
+  const auto make = [&](int64_t index) {
+    std::vector<int64_t> indices(static_cast<std::size_t>(batch));
+    std::iota(indices.begin(), indices.end(), index * batch);
+    return task.batch(split, 0, indices);
+  };
+  BatchStream batches(make, size / batch, device);
+  for (int64_t index = 0; index < size / batch; ++index) {
+    const Batch samples = to_device(batches.take(index), device);
     at::Tensor output = model->forward(samples.input, samples.lengths);
     if (mode != Mode::convolution) {
       const at::Tensor streamed = stream(model, samples.input, mode);

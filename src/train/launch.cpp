@@ -40,6 +40,11 @@ auto plain_errors(F&& call) {
     return call();
   } catch (const c10::Error& error) {
     const std::string message = error.what_without_backtrace();
+    if (message.find("CUDA out of memory") != std::string::npos) {
+      fail(
+          "the device has not enough memory for a model and batches of these sizes; a smaller train.batch "
+          "(train.accumulate makes up for it) or train.eval_batch, or train.precision=bf16, needs less");
+    }
     if (is_memory(message)) fail("not enough memory for a model and batches of these sizes");
     fail(without_operation(message));
   }
@@ -99,8 +104,8 @@ void require_harmless(const std::vector<std::string>& overrides) {
   for (const std::string& override : overrides) {
     const std::string key = override.substr(0, override.find('='));
     if (may_change(key)) continue;
-    fail("'" + key + "' cannot change when a run goes on; train.epochs, train.steps, train.threads, data.path, " +
-         "checkpoint.* and log.* can");
+    fail("'" + key + "' cannot change when a run goes on; train.epochs, train.steps, train.device, train.threads, " +
+         "data.path, checkpoint.* and log.* can");
   }
 }
 
@@ -159,9 +164,17 @@ int resume_run(const std::string& path, const std::string& from, const std::vect
 }
 
 RunReport evaluate_run(const std::string& path, const std::string& checkpoint, const std::string& split,
-                       const std::string& mode) {
+                       const std::string& mode, const std::string& device_name) {
   const RunFolder folder = RunFolder::open(path);
-  const Config config = load_config(folder.config());
+  Config config = load_config(folder.config());
+  if (!device_name.empty()) {
+    std::vector<std::string> overrides = {"train.device=" + device_name};
+    // What a GPU computes in tf32 or bf16 has weights in float32.
+    if (device_name == "cpu" && config.train.precision != "fp64") overrides.push_back("train.precision=fp32");
+    config = load_config(folder.config(), overrides);
+  }
+  // A pooled answer at every position is a running sum, which torch has no reproducible form of on a GPU.
+  if (mode != "convolution") config.train.deterministic = false;
   const Mode way = mode == "step" ? Mode::step : mode == "prefill" ? Mode::prefill : Mode::convolution;
   return plain_errors([&] {
     RunReport report;
@@ -170,12 +183,12 @@ RunReport evaluate_run(const std::string& path, const std::string& checkpoint, c
       fail(path + " has no best weights before its first evaluation" +
            (exists(folder.latest()) ? "; use --checkpoint latest" : ", and no checkpoint yet"));
     }
-    set_up_torch(config.train);
+    const c10::Device device = set_up_torch(config.train);
     const Checkpoint saved = read_checkpoint(report.checkpoint);
     report.step = saved.position.step;
     report.epoch = saved.position.epoch;
-    const std::unique_ptr<Task> task = make_task(config, tensor_options(config));
-    nn::SequenceModel model = make_model(config, *task);
+    const std::unique_ptr<Task> task = make_task(config, number_type(config.train));
+    nn::SequenceModel model = make_model(config, *task, device);
     load_tensors(saved, model_tensors(model), "model.", report.checkpoint);
     load_averages(saved, model);
 

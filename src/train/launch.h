@@ -37,8 +37,8 @@ struct RunReport {
 };
 
 // `split` is train, val, test, or empty: val and what else the task has beside train. `mode` is convolution, prefill or
-// step.
+// step. `device` may be empty: the run's own.
 RunReport evaluate_run(const std::string& folder, const std::string& checkpoint, const std::string& split,
-                       const std::string& mode);
+                       const std::string& mode, const std::string& device);
 
 }  // namespace rtf::train

@@ -6,6 +6,7 @@
 
 #include "rtf/error.h"
 #include "train/caching_allocator.h"
+#include "train/device.h"
 
 namespace rtf::train {
 namespace {
@@ -38,6 +39,7 @@ nn::SequenceModelOptions model_options(const Config& config, const Task& task) {
                                             {{"identity", nn::Activation::identity}, {"gelu", nn::Activation::gelu}});
   model.glu = from.glu;
   model.seed = config.train.seed;
+  model.bfloat16 = config.train.precision == "bf16";
 
   nn::RTFOptions& layer = model.layer;
   layer.channels = from.channels;
@@ -64,13 +66,11 @@ nn::SequenceModelOptions model_options(const Config& config, const Task& task) {
   return model;
 }
 
-at::TensorOptions tensor_options(const Config& config) {
-  return at::TensorOptions(at::kCPU).dtype(config.train.precision == "fp64" ? at::kDouble : at::kFloat);
-}
+at::ScalarType number_type(const TrainConfig& config) { return config.precision == "fp64" ? at::kDouble : at::kFloat; }
 
-nn::SequenceModel make_model(const Config& config, const Task& task) {
+nn::SequenceModel make_model(const Config& config, const Task& task, c10::Device device) {
   nn::SequenceModel model(model_options(config, task));
-  model->to(tensor_options(config).dtype().toScalarType());
+  model->to(device, number_type(config.train));
   return model;
 }
 
@@ -84,12 +84,15 @@ void load_averages(const Checkpoint& checkpoint, const nn::SequenceModel& model)
   }
 }
 
-void set_up_torch(const TrainConfig& config) {
+c10::Device set_up_torch(const TrainConfig& config) {
   cache_tensor_memory();
+  const c10::Device device = use_device(config.device, config.deterministic);
   if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
   at::globalContext().setDeterministicAlgorithms(config.deterministic, /*warn_only=*/false);
   // It would write over every new tensor.
   at::globalContext().setDeterministicFillUninitializedMemory(false);
+  if (!device.is_cpu()) at::globalContext().setAllowTF32CuBLAS(config.precision == "tf32");
+  return device;
 }
 
 NamedTensors model_tensors(const nn::SequenceModel& model) {

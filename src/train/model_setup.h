@@ -8,17 +8,17 @@ namespace rtf::train {
 
 nn::SequenceModelOptions model_options(const Config& config, const Task& task);
 
-// The type that train.precision names, on the CPU.
-at::TensorOptions tensor_options(const Config& config);
+// Of weights and samples.
+at::ScalarType number_type(const TrainConfig& config);
 
 // In that type.
-nn::SequenceModel make_model(const Config& config, const Task& task);
+nn::SequenceModel make_model(const Config& config, const Task& task, c10::Device device);
 
 // The evaluated weights of a checkpoint with averages.
 void load_averages(const Checkpoint& checkpoint, const nn::SequenceModel& model);
 
-// train.threads and train.deterministic, for the whole process.
-void set_up_torch(const TrainConfig& config);
+// train.device, train.threads, train.deterministic and train.precision, for the whole process. The device it is.
+c10::Device set_up_torch(const TrainConfig& config);
 
 // Its parameters and buffers, live, as model.<name>.
 NamedTensors model_tensors(const nn::SequenceModel& model);

@@ -1,6 +1,6 @@
 #include "train/optimizer.h"
 
-#include <ATen/Functions.h>
+#include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
 #include <cmath>
@@ -35,8 +35,8 @@ Optimizer::Optimizer(const NamedTensors& parameters, const NamedTensors& buffers
     state_.emplace_back("ema." + name, averages_.back());
   };
   const double ssm_lr = config.ssm_lr.value_or(config.lr);
-  Group rest{config.lr, config.weight_decay, {}, {}, {}, {}};
-  Group ssm{ssm_lr, config.ssm_weight_decay.value_or(config.weight_decay), {}, {}, {}, {}};
+  Group rest{config.lr, config.weight_decay, {}, {}, {}};
+  Group ssm{ssm_lr, config.ssm_weight_decay.value_or(config.weight_decay), {}, {}, {}};
   for (const auto& [name, parameter] : parameters) {
     Group& group = is_ssm(name) ? ssm : rest;
     if (group.lr == 0) {
@@ -48,7 +48,6 @@ Optimizer::Optimizer(const NamedTensors& parameters, const NamedTensors& buffers
     group.parameters.push_back(parameter);
     group.exp_avg.push_back(at::zeros_like(parameter));
     group.exp_avg_sq.push_back(at::zeros_like(parameter));
-    group.steps.push_back(at::zeros({}, parameter.options().dtype(at::kFloat)));
     state_.emplace_back("optimizer.exp_avg." + name, group.exp_avg.back());
     state_.emplace_back("optimizer.exp_avg_sq." + name, group.exp_avg_sq.back());
     average(name, parameter);
@@ -60,56 +59,86 @@ Optimizer::Optimizer(const NamedTensors& parameters, const NamedTensors& buffers
   for (Group& group : {std::ref(rest), std::ref(ssm)}) {
     if (!group.parameters.empty()) groups_.push_back(std::move(group));
   }
+  // The fused update reads its numbers as float on a GPU, as double on the CPU.
+  const auto options = parameters_[0].options().requires_grad(false);
+  count_ = at::zeros({}, options.dtype(at::kFloat));
+  rates_ = at::zeros({static_cast<int64_t>(groups_.size())}, options.dtype(on_gpu() ? at::kFloat : at::kDouble));
+  for (std::size_t i = 0; i < groups_.size(); ++i) groups_[i].current_lr = rates_[static_cast<int64_t>(i)];
 }
 
-void Optimizer::zero_grad() {
+bool Optimizer::on_gpu() const { return !parameters_[0].is_cpu(); }
+
+void Optimizer::drop_gradients() {
   for (const at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
 }
 
-double Optimizer::gradient_norm() const {
+void Optimizer::zero_gradients() {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& parameter : parameters_) {
+    if (!parameter.grad().defined()) parameter.mutable_grad() = at::empty_like(parameter);
+    gradients.push_back(parameter.grad());
+  }
+  at::_foreach_zero_(gradients);
+}
+
+void Optimizer::gradient_norm(at::Tensor& norm) const {
   std::vector<at::Tensor> gradients;
   for (const at::Tensor& parameter : parameters_) {
     if (parameter.grad().defined()) gradients.push_back(parameter.grad());
   }
-  if (gradients.empty()) return 0;
-  return at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients))).item<double>();
+  if (gradients.empty()) {
+    norm.zero_();
+  } else {
+    at::linalg_vector_norm_out(norm, at::stack(at::_foreach_norm(gradients)), 2, {}, /*keepdim=*/false, at::kDouble);
+  }
 }
 
-void Optimizer::step(double gradient_norm) {
-  const at::NoGradGuard no_grad;
-  // The 1e-6 is that of torch's clip_grad_norm_.
-  const double scale = config_.clip > 0 ? std::min(1.0, config_.clip / (gradient_norm + 1e-6)) : 1;
+void Optimizer::begin_step() {
   const double factor = schedule_factor(config_, steps_);
+  ++steps_;
+  if (factor == factor_) return;
+  factor_ = factor;
+  at::Tensor rates = at::empty(rates_.sizes(), at::TensorOptions().dtype(at::kDouble));
+  for (std::size_t i = 0; i < groups_.size(); ++i) rates[static_cast<int64_t>(i)] = groups_[i].lr * factor;
+  if (on_gpu()) rates = rates.to(at::kFloat).pin_memory();  // from where it is copied without waiting
+  rates_.copy_(rates, /*non_blocking=*/true);
+}
+
+void Optimizer::update(const at::Tensor& gradient_norm, const at::Tensor& skip) {
+  const at::NoGradGuard no_grad;
+  at::Tensor scale;
+  // The 1e-6 is that of torch's clip_grad_norm_.
+  if (config_.clip > 0) {
+    scale = (config_.clip / (gradient_norm + 1e-6)).clamp_max(1);
+    scale.masked_fill_(skip.to(at::kBool), 1);  // the gradients of a step that is skipped are what one looks at
+  }
+  count_.add_(1);
   for (const Group& group : groups_) {
-    std::vector<at::Tensor> parameters, gradients, exp_avg, exp_avg_sq, steps;
+    std::vector<at::Tensor> parameters, gradients, exp_avg, exp_avg_sq;
     for (std::size_t i = 0; i < group.parameters.size(); ++i) {
       const at::Tensor& parameter = group.parameters[i];
-      at::Tensor gradient = parameter.grad();
+      const at::Tensor& gradient = parameter.grad();
       if (!gradient.defined()) continue;
-      if (scale < 1) gradient.mul_(scale);
       parameters.push_back(parameter);
       // The fused loop walks both as flat arrays.
       gradients.push_back(gradient.strides() == parameter.strides() ? gradient : gradient.contiguous());
       exp_avg.push_back(group.exp_avg[i]);
       exp_avg_sq.push_back(group.exp_avg_sq[i]);
-      steps.push_back(group.steps[i]);
     }
     if (parameters.empty()) continue;
-    at::_foreach_add_(steps, 1);
-    const auto options = parameters[0].options().dtype(parameters[0].is_cuda() ? at::kFloat : at::kDouble);
-    at::_fused_adamw_(parameters, gradients, exp_avg, exp_avg_sq, {}, steps, at::full({}, group.lr * factor, options),
-                      config_.beta1, config_.beta2, group.weight_decay, config_.eps, /*amsgrad=*/false,
-                      /*maximize=*/false);
+    if (scale.defined()) at::_foreach_mul_(gradients, scale.to(parameters[0].scalar_type()));
+    const std::vector<at::Tensor> counts(parameters.size(), count_);
+    at::_fused_adamw_(parameters, gradients, exp_avg, exp_avg_sq, {}, counts, group.current_lr, config_.beta1,
+                      config_.beta2, group.weight_decay, config_.eps, /*amsgrad=*/false, /*maximize=*/false,
+                      /*grad_scale=*/{}, skip);
   }
-  ++steps_;
   if (!averages_.empty()) at::_foreach_lerp_(averages_, averaged_, 1 - config_.ema);
 }
 
 void Optimizer::set_steps(int64_t steps) {
   steps_ = steps;
-  for (const Group& group : groups_) {
-    for (const at::Tensor& count : group.steps) count.fill_(steps);
-  }
+  count_.fill_(steps);
 }
 
 NamedTensors Optimizer::state() const { return state_; }

@@ -24,10 +24,16 @@ class Optimizer {
   // are not trained: they stop requiring gradients. `buffers`, the running statistics, are averaged like weights.
   Optimizer(const NamedTensors& parameters, const NamedTensors& buffers, const OptimizerConfig& config);
 
-  void zero_grad();
-  double gradient_norm() const;  // over all parameters
-  // One step with the gradients that the parameters hold, clipped by their norm, which the caller has.
-  void step(double gradient_norm);
+  void drop_gradients();                       // the next ones take their place
+  void zero_gradients();                       // the next ones are added to zeros
+  void gradient_norm(at::Tensor& norm) const;  // over all parameters, into a float64 number on their device
+
+  // A step is begin_step(), where the host sets what differs from step to step, and then update(), which runs on the
+  // parameters' device without waiting for it, so that a graph can replay it.
+  void begin_step();
+  // With the gradients that the parameters hold, clipped by their norm. Where `skip`, a float, is 1, the parameters
+  // stay as they are.
+  void update(const at::Tensor& gradient_norm, const at::Tensor& skip);
 
   double lr() const { return config_.lr * schedule_factor(config_, steps_); }  // of the next step
   void set_steps(int64_t steps);
@@ -37,10 +43,13 @@ class Optimizer {
   const NamedTensors& trained() const { return trained_; }
 
  private:
+  bool on_gpu() const;
+
   friend class AveragedWeights;
   struct Group {
     double lr, weight_decay;
-    std::vector<at::Tensor> parameters, exp_avg, exp_avg_sq, steps;
+    std::vector<at::Tensor> parameters, exp_avg, exp_avg_sq;
+    at::Tensor current_lr = {};  // of the step, on the device
   };
 
   OptimizerConfig config_;
@@ -49,6 +58,9 @@ class Optimizer {
   std::vector<at::Tensor> parameters_;
   std::vector<at::Tensor> averaged_, averages_;  // what is averaged, and its averages; empty without averaging
   int64_t steps_ = 0;
+  at::Tensor count_;  // the same on the device
+  at::Tensor rates_;  // the groups' learning rates there, and the factor that they were set with
+  double factor_ = -1;
 };
 
 // While it lives, parameters and buffers hold their averages, if there are any: the weights that are evaluated.

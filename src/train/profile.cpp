@@ -10,15 +10,18 @@
 namespace rtf::train {
 
 std::string Profile::table() const {
-  static constexpr const char* names[] = {"data",       "forward",    "backward", "optimizer",
-                                          "evaluation", "checkpoint", "logging"};
+  static constexpr const char* names[] = {"data",   "forward",    "backward",   "optimizer",
+                                          "device", "evaluation", "checkpoint", "logging"};
   const double total = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   const double rest = total - std::accumulate(seconds_.begin(), seconds_.end(), 0.0);
   Table table({"part", "seconds", "share"});
   const auto row = [&](const char* name, double seconds) {
     table.row({name, fmt::format("{:.3f}", seconds), fmt::format("{:.1f} %", 100 * seconds / total)});
   };
-  for (std::size_t i = 0; i < seconds_.size(); ++i) row(names[i], seconds_[i]);
+  // A run has a device or the three parts before it.
+  for (std::size_t i = 0; i < seconds_.size(); ++i) {
+    if (seconds_[i] > 0) row(names[i], seconds_[i]);
+  }
   row("rest", rest);
   row("total", total);
   std::string text = table.text();

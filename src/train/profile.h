@@ -8,7 +8,8 @@
 
 namespace rtf::train {
 
-enum class Part { data, forward, backward, optimizer, evaluation, checkpoint, logging };
+// `device` is a GPU's steps, whose parts the host cannot tell apart.
+enum class Part { data, forward, backward, optimizer, device, evaluation, checkpoint, logging };
 
 class Profile {
  public:
@@ -33,7 +34,7 @@ class Profile {
   std::string table() const;
 
  private:
-  std::array<double, 7> seconds_{};
+  std::array<double, 8> seconds_{};
   std::vector<float> steps_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };

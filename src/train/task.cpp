@@ -1,6 +1,7 @@
 #include "train/task.h"
 
-#include <ATen/Functions.h>
+#include <ATen/ATen.h>
+#include <ATen/core/Reduction.h>
 
 #include <cmath>
 
@@ -21,12 +22,12 @@ const char* name(Split split) {
   }
 }
 
-std::unique_ptr<Task> make_task(const Config& config, const at::TensorOptions& like) {
+std::unique_ptr<Task> make_task(const Config& config, at::ScalarType type) {
   const std::string& task = config.task.name;
-  if (task == "copying") return make_copying(config, like);
-  if (task == "delay") return make_delay(config, like);
-  if (task == "reconstruct") return make_reconstruct(config, like);
-  if (task == "smnist") return make_smnist(config, like);
+  if (task == "copying") return make_copying(config);
+  if (task == "delay") return make_delay(config, type);
+  if (task == "reconstruct") return make_reconstruct(config, type);
+  if (task == "smnist") return make_smnist(config, type);
   throw Error(ErrorCode::argument, "task",
               "task.name is '" + task + "'; expected one of copying, delay, reconstruct, smnist");
 }
@@ -40,21 +41,32 @@ void set_length(nn::SequenceModelOptions& model, int64_t length) {
   }
 }
 
+void Tally::add(double samples, const std::vector<at::Tensor>& means) {
+  std::vector<at::Tensor> values;
+  for (const at::Tensor& mean : means) values.push_back(mean.to(at::kDouble));
+  const at::Tensor more = samples * at::stack(values);
+  count += samples;
+  sums = sums.defined() ? sums + more : more;
+}
+
+std::vector<double> Tally::means() const {
+  const at::Tensor values = (sums / count).cpu();
+  return {values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel()};
+}
+
+// The mean apart from the losses: torch's own sums them one after the other on a GPU.
 at::Tensor Classification::loss(const at::Tensor& output, const Batch& batch) const {
-  return at::cross_entropy_loss(output.flatten(0, -2), batch.target.flatten());
+  return at::cross_entropy_loss(output.flatten(0, -2), batch.target.flatten(), {}, at::Reduction::None).mean();
 }
 
 void Classification::measure(const at::Tensor& output, const Batch& batch, Tally& tally) const {
-  const double samples = static_cast<double>(batch.input.size(0));
   const at::Tensor right = output.argmax(-1).eq(batch.target.view(output.sizes().slice(0, output.dim() - 1)));
-  tally.metrics.resize(1);
-  tally.count += samples;
-  tally.loss += samples * loss(output, batch).item<double>();
-  tally.metrics[0] += samples * right.to(at::kDouble).mean().item<double>();
+  tally.add(static_cast<double>(batch.input.size(0)), {loss(output, batch), right.to(at::kDouble).mean()});
 }
 
 Score Classification::score(const Tally& tally) const {
-  return {tally.loss / tally.count, {tally.metrics.at(0) / tally.count}};
+  const std::vector<double> means = tally.means();
+  return {means.at(0), {means.at(1)}};
 }
 
 at::Tensor Regression::loss(const at::Tensor& output, const Batch& batch) const {
@@ -62,14 +74,13 @@ at::Tensor Regression::loss(const at::Tensor& output, const Batch& batch) const 
 }
 
 void Regression::measure(const at::Tensor& output, const Batch& batch, Tally& tally) const {
-  const double samples = static_cast<double>(batch.input.size(0));
-  tally.count += samples;
-  tally.loss += samples * loss(output, batch).item<double>();
+  tally.add(static_cast<double>(batch.input.size(0)), {loss(output, batch)});
 }
 
 // The root of the mean over all batches, not a mean of roots.
 Score Regression::score(const Tally& tally) const {
-  return {tally.loss / tally.count, {std::sqrt(tally.loss / tally.count)}};
+  const double loss = tally.means().at(0);
+  return {loss, {std::sqrt(loss)}};
 }
 
 }  // namespace rtf::train

@@ -25,10 +25,14 @@ struct Batch {
   bool continues = false;             // a stream: each row goes on where the last batch's ended
 };
 
-// Sums over samples, so that batches of any size add up.
+// Sums over samples, so that batches of any size add up. They stay where the model is, which need not wait for them.
 struct Tally {
-  double count = 0, loss = 0;
-  std::vector<double> metrics;  // in the order of Task::metrics()
+  double count = 0;
+  at::Tensor sums;  // float64: of the loss, then of the metrics that are means, in the order of Task::metrics()
+
+  // `means` over `samples` samples.
+  void add(double samples, const std::vector<at::Tensor>& means);
+  std::vector<double> means() const;
 };
 
 struct Score {
@@ -58,7 +62,7 @@ class Task {
   virtual bool higher_is_better() const = 0;
 };
 
-// Samples are drawn in the type and on the device that `like` has.
-std::unique_ptr<Task> make_task(const Config& config, const at::TensorOptions& like);
+// Samples are drawn on the host, in the type of numbers that `type` names.
+std::unique_ptr<Task> make_task(const Config& config, at::ScalarType type);
 
 }  // namespace rtf::train

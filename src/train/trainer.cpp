@@ -35,14 +35,17 @@ struct Interrupted {};
 }  // namespace
 
 Trainer::Trainer(const Config& config, std::unique_ptr<Task> task) : config_(config), task_(std::move(task)) {
-  set_up_torch(config_.train);
-  if (!task_) task_ = make_task(config_, tensor_options(config_));
+  device_ = set_up_torch(config_.train);
+  if (!task_) task_ = make_task(config_, number_type(config_.train));
   plan_ = make_plan(config_, *task_);
-  model_ = make_model(config_, *task_);
+  model_ = make_model(config_, *task_, device_);
   NamedTensors parameters, buffers;
   for (const auto& item : model_->named_parameters()) parameters.emplace_back(item.key(), item.value());
   for (const auto& item : model_->named_buffers()) buffers.emplace_back(item.key(), item.value());
   optimizer_ = std::make_unique<Optimizer>(parameters, buffers, config_.optimizer);
+  step_ = std::make_unique<TrainingStep>(model_, *task_, *optimizer_, config_.train, device_, profile_);
+  batches_ = std::make_unique<BatchStream>([this](int64_t index) { return make_batch(index); },
+                                           config_.train.epochs * plan_.batches, device_);
 }
 
 Trainer::~Trainer() = default;
@@ -87,7 +90,7 @@ void Trainer::restore(const std::string& path) {
     if (!name.starts_with("carried.")) continue;
     const auto layer = static_cast<std::size_t>(std::stoul(name.substr(8)));
     if (carried_.size() <= layer) carried_.resize(layer + 1);
-    carried_[layer] = tensor;
+    carried_[layer] = tensor.to(device_);
   }
   position_ = checkpoint.position;
   optimizer_->set_steps(position_.step);
@@ -100,17 +103,21 @@ bool Trainer::is_over() const {
   return position_.batch < plan_.batches && position_.step >= plan_.steps;  // a finished epoch is evaluated first
 }
 
-Batch Trainer::next_batch() {
-  const Profile::Scope scope(profile_, Part::data);
-  if (order_epoch_ != position_.epoch) {
-    order_epoch_ = position_.epoch;
-    const Random random(config_.train.seed, static_cast<uint32_t>(position_.epoch), RandomStream::batch_order);
+Batch Trainer::make_batch(int64_t index) {
+  const int64_t epoch = index / plan_.batches, size = config_.train.batch;
+  if (order_epoch_ != epoch) {
+    order_epoch_ = epoch;
+    const Random random(config_.train.seed, static_cast<uint32_t>(epoch), RandomStream::batch_order);
     order_ = shuffled(task_->size(Split::train), random);
     if (task_->in_order()) std::iota(order_.begin(), order_.end(), 0);
   }
-  const int64_t size = config_.train.batch;
-  return task_->batch(Split::train, position_.epoch,
-                      {order_.data() + position_.batch * size, static_cast<std::size_t>(size)});
+  return task_->batch(Split::train, epoch,
+                      {order_.data() + index % plan_.batches * size, static_cast<std::size_t>(size)});
+}
+
+Batch Trainer::next_batch() {
+  const Profile::Scope scope(profile_, Part::data);
+  return batches_->take(position_.epoch * plan_.batches + position_.batch++);
 }
 
 void Trainer::stop_at(int64_t step, const std::string& why) const {
@@ -129,31 +136,17 @@ auto Trainer::stop_when_refused(int64_t step, F&& call) const {
   }
 }
 
-// The mean loss of train.accumulate batches, its gradient in the parameters.
-double Trainer::accumulate_gradients() {
-  const int64_t batches = config_.train.accumulate;
-  double sum = 0;
-  for (int64_t i = 0; i < batches; ++i) {
-    const Batch batch = next_batch();
-    model_->set_generator(config_.train.seed, static_cast<uint64_t>(position_.step * batches + i));
-    at::Tensor loss;
-    {
-      const Profile::Scope scope(profile_, Part::forward);
-      loss = task_->loss(model_->forward(batch.input, batch.lengths), batch);
-      sum += loss.item<double>();
-    }
-    const Profile::Scope scope(profile_, Part::backward);
-    if (i == 0) optimizer_->zero_grad();
-    (batches > 1 ? loss / static_cast<double>(batches) : loss).backward();
-    ++position_.batch;
-  }
-  return sum / static_cast<double>(batches);
+void Trainer::whole_step() {
+  std::vector<Batch> batches;
+  for (int64_t i = 0; i < config_.train.accumulate; ++i) batches.push_back(next_batch());
+  step_->run(position_.step, position_.epoch, batches);
 }
 
-// Truncated back-propagation: the loss of the next chunk, from the states that the last one left.
-double Trainer::chunk_gradients() {
+// Truncated back-propagation: the next chunk, from the states that the last one left.
+void Trainer::chunk_step() {
   if (position_.chunk == 0 || !batch_.input.defined()) {
-    batch_ = next_batch();
+    batch_ = to_device(next_batch(), device_);
+    --position_.batch;  // until its last chunk is used
     if (position_.chunk == 0 && !batch_.continues) carried_.clear();
   }
   const int64_t first = position_.chunk * plan_.chunk, length = std::min(plan_.chunk, batch_.input.size(1) - first);
@@ -161,59 +154,55 @@ double Trainer::chunk_gradients() {
                     .target = batch_.target.narrow(1, first, length),
                     .lengths = {},
                     .continues = true};
-  model_->set_generator(config_.train.seed, static_cast<uint64_t>(position_.step));
-  at::Tensor loss;
-  {
-    const Profile::Scope scope(profile_, Part::forward);
-    nn::ModelState state = model_->make_training_state(chunk.input.size(0));
-    if (!carried_.empty()) state.states = carried_;
-    loss = task_->loss(model_->prefill(chunk.input, state), chunk);
-    carried_.clear();
-    for (const at::Tensor& layer : state.states) carried_.push_back(layer.detach());
-  }
-  const Profile::Scope scope(profile_, Part::backward);
-  optimizer_->zero_grad();
-  loss.backward();
+  step_->run_chunk(position_.step, position_.epoch, chunk, carried_);
   if (++position_.chunk == plan_.chunks) {
     position_.chunk = 0;
     ++position_.batch;
   }
-  return loss.item<double>();
 }
 
 void Trainer::train_step(Recorder& recorder) {
   const Clock::time_point begin = Clock::now();
   saved_ = improved_ = false;
-  const int64_t epoch = position_.epoch;
-  const double loss = stop_when_refused(position_.step + 1,
-                                        [&] { return plan_.chunk > 0 ? chunk_gradients() : accumulate_gradients(); });
-  const double lr = optimizer_->lr();
-  double gradient_norm;
-  {
-    const Profile::Scope scope(profile_, Part::optimizer);
-    gradient_norm = optimizer_->gradient_norm();
-    if (!std::isfinite(loss) || !std::isfinite(gradient_norm)) {
-      stop_at(position_.step + 1,
-              "the loss is " + number_text(loss) + ", the gradient's norm " + number_text(gradient_norm));
-    }
-    optimizer_->step(gradient_norm);
-  }
+  stop_when_refused(position_.step + 1, [&] { plan_.chunk > 0 ? chunk_step() : whole_step(); });
   ++position_.step;
-  position_.loss_sum += loss;
-  ++position_.loss_count;
-
-  const Profile::Scope scope(profile_, Part::logging);
-  recorder.step(position_.step, epoch, loss);
-  if (position_.step % config_.log.every == 0) {
-    recorder.train_row(position_.step, epoch, position_.loss_sum / static_cast<double>(position_.loss_count), lr,
-                       gradient_norm);
-    position_.loss_sum = 0;
-    position_.loss_count = 0;
-  }
+  // The states of a chunk cannot be had again: its numbers are looked at before the next.
+  book(recorder, plan_.chunk > 0);
   profile_.add_step(seconds_since(begin));
 }
 
+// Takes down the numbers of the steps that are done, of `all` steps if need be by waiting for them.
+void Trainer::book(Recorder& recorder, bool all) {
+  while (const std::optional<StepResult> result = step_->result(all)) {
+    const auto& [step, epoch, lr, loss, gradient_norm] = *result;
+    if (!std::isfinite(loss) || !std::isfinite(gradient_norm)) stop_at_result(*result);
+    position_.loss_sum += loss;
+    ++position_.loss_count;
+    const Profile::Scope scope(profile_, Part::logging);
+    recorder.step(step, epoch, loss);
+    if (step % config_.log.every != 0) continue;
+    recorder.train_row(step, epoch, position_.loss_sum / static_cast<double>(position_.loss_count), lr, gradient_norm);
+    position_.loss_sum = 0;
+    position_.loss_count = 0;
+  }
+}
+
+void Trainer::stop_at_result(const StepResult& result) {
+  const int64_t later = position_.step - result.step;
+  position_.step = result.step - 1;
+  if (later > 0) {
+    // The steps since then have left the weights alone, but not the gradients.
+    position_.batch -= (later + 1) * config_.train.accumulate;
+    std::vector<Batch> batches;
+    for (int64_t i = 0; i < config_.train.accumulate; ++i) batches.push_back(next_batch());
+    step_->gradients(position_.step, batches);
+  }
+  stop_at(result.step,
+          "the loss is " + number_text(result.loss) + ", the gradient's norm " + number_text(result.gradient_norm));
+}
+
 void Trainer::evaluate_splits(Recorder& recorder) {
+  book(recorder, true);
   const Profile::Scope scope(profile_, Part::evaluation);
   const AveragedWeights averaged(*optimizer_);
   std::optional<double> selected;
@@ -245,6 +234,7 @@ void Trainer::evaluate_splits(Recorder& recorder) {
 }
 
 void Trainer::finish_epoch(Recorder& recorder) {
+  book(recorder, true);
   const int64_t done = position_.epoch + 1;
   const bool last = done == config_.train.epochs || position_.step >= plan_.steps;
   if (done % config_.train.eval_every == 0 || last) evaluate_splits(recorder);
@@ -261,6 +251,7 @@ void Trainer::finish_epoch(Recorder& recorder) {
 }
 
 void Trainer::save(const RunFolder& folder, Recorder& recorder, RunState state) {
+  book(recorder, true);
   const Profile::Scope scope(profile_, Part::checkpoint);
   if (!saved_) {
     position_.seconds = seconds_before_ + seconds_since(begin_);

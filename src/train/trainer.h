@@ -7,12 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "train/batch_stream.h"
 #include "train/checkpoint.h"
 #include "train/optimizer.h"
 #include "train/plan.h"
 #include "train/profile.h"
 #include "train/run_folder.h"
 #include "train/task.h"
+#include "train/training_step.h"
 
 namespace rtf::train {
 
@@ -40,10 +42,13 @@ class Trainer {
 
  private:
   bool is_over() const;
+  Batch make_batch(int64_t index);  // counted over the epochs
   Batch next_batch();
   void train_step(Recorder& recorder);
-  double accumulate_gradients();
-  double chunk_gradients();
+  void whole_step();
+  void chunk_step();
+  void book(Recorder& recorder, bool all);
+  [[noreturn]] void stop_at_result(const StepResult& result);
   void require_possible(const Position& position, const std::string& path) const;
   [[noreturn]] void stop_at(int64_t step, const std::string& why) const;
   template <class F>
@@ -54,22 +59,25 @@ class Trainer {
   NamedTensors tensors() const;
 
   Config config_;
+  c10::Device device_ = c10::kCPU;
   std::unique_ptr<Task> task_;
   nn::SequenceModel model_ = nullptr;
   std::unique_ptr<Optimizer> optimizer_;
   Plan plan_;
+  Profile profile_;
+  std::unique_ptr<TrainingStep> step_;
 
   Position position_;
   std::vector<at::Tensor> carried_;  // states of the layers, between chunks and between batches that continue
-  std::vector<int64_t> order_;       // of the samples of epoch order_epoch_
+  std::vector<int64_t> order_;       // of the samples of epoch order_epoch_; make_batch() alone uses it
   int64_t order_epoch_ = -1;
-  Batch batch_;                            // whose chunks are being used
+  Batch batch_;                            // whose chunks are being used, on the device
   bool saved_ = false, improved_ = false;  // `position_` is in a checkpoint; it is the best so far
   bool kept_ = false;                      // there is a checkpoint
   double seconds_before_ = 0;              // of earlier starts
   std::chrono::steady_clock::time_point begin_, last_save_;
   std::function<bool()> stop_;
-  Profile profile_;
+  std::unique_ptr<BatchStream> batches_;  // the last, since its thread uses the others
 };
 
 }  // namespace rtf::train

@@ -12,10 +12,9 @@ namespace {
 
 class Copying : public Classification {
  public:
-  Copying(const TaskConfig& config, uint64_t seed, c10::Device device)
+  Copying(const TaskConfig& config, uint64_t seed)
       : config_(config),
         seed_(seed),
-        device_(device),
         train_size_(config.train_size ? config.train_size : 10'000),
         val_size_(config.val_size ? config.val_size : 1'000) {}
 
@@ -50,7 +49,7 @@ class Copying : public Classification {
         std::fill(x + memory + config_.noise, x + length, config_.symbols - 1);
       }
     });
-    return {.input = input.to(device_), .target = target.to(device_), .lengths = {}, .continues = false};
+    return {.input = input, .target = target, .lengths = {}, .continues = false};
   }
 
   // The paper chooses by validation loss.
@@ -60,14 +59,13 @@ class Copying : public Classification {
  private:
   TaskConfig config_;
   uint64_t seed_;
-  c10::Device device_;
   int64_t train_size_, val_size_;
 };
 
 }  // namespace
 
-std::unique_ptr<Task> make_copying(const Config& config, const at::TensorOptions& like) {
-  return std::make_unique<Copying>(config.task, config.train.seed, like.device());
+std::unique_ptr<Task> make_copying(const Config& config) {
+  return std::make_unique<Copying>(config.task, config.train.seed);
 }
 
 }  // namespace rtf::train

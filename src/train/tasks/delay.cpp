@@ -14,10 +14,10 @@ namespace {
 // How a target is made from signals (batch, length, 1), and how it is read off the model.
 class NoiseTask : public Regression {
  public:
-  NoiseTask(const Config& config, const at::TensorOptions& like)
+  NoiseTask(const Config& config, at::ScalarType type)
       : config_(config.task),
         seed_(config.train.seed),
-        like_(like),
+        type_(type),
         noise_(static_cast<std::size_t>(config.task.length), config.task.dt, config.task.band, config.task.rms) {}
 
   std::vector<Split> splits() const override { return {Split::train, Split::val}; }
@@ -45,7 +45,7 @@ class NoiseTask : public Regression {
                     {values + row * length, static_cast<std::size_t>(length)});
       }
     });
-    signal = signal.to(like_);
+    signal = signal.to(type_);
     return {.input = signal, .target = target(signal), .lengths = {}, .continues = false};
   }
 
@@ -56,7 +56,7 @@ class NoiseTask : public Regression {
 
  private:
   uint64_t seed_;
-  at::TensorOptions like_;
+  at::ScalarType type_;
   Noise noise_;
 };
 
@@ -98,12 +98,12 @@ class Reconstruct : public NoiseTask {
 
 }  // namespace
 
-std::unique_ptr<Task> make_delay(const Config& config, const at::TensorOptions& like) {
-  return std::make_unique<Delay>(config, like);
+std::unique_ptr<Task> make_delay(const Config& config, at::ScalarType type) {
+  return std::make_unique<Delay>(config, type);
 }
 
-std::unique_ptr<Task> make_reconstruct(const Config& config, const at::TensorOptions& like) {
-  return std::make_unique<Reconstruct>(config, like);
+std::unique_ptr<Task> make_reconstruct(const Config& config, at::ScalarType type) {
+  return std::make_unique<Reconstruct>(config, type);
 }
 
 }  // namespace rtf::train

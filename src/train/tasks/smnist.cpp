@@ -41,7 +41,7 @@ Digits read_digits(const std::string& folder, const std::string& prefix) {
 
 class SequentialMnist : public Classification {
  public:
-  SequentialMnist(const Config& config, const at::TensorOptions& like) : like_(like) {
+  SequentialMnist(const Config& config, at::ScalarType type) : type_(type) {
     const std::string& folder = config.data.path;
     if (folder.empty()) fail("data.path is empty; smnist needs the folder of MNIST's four idx files");
     const Digits training = read_digits(folder, "train"), test = read_digits(folder, "t10k");
@@ -64,8 +64,7 @@ class SequentialMnist : public Classification {
       order = at::tensor(shuffle, at::kLong);
     }
     const auto part = [&](const Digits& digits, int64_t first, int64_t size) {
-      return Digits{digits.pixels.narrow(0, first, size).index_select(1, order).to(like.device()),
-                    digits.labels.narrow(0, first, size).to(like.device())};
+      return Digits{digits.pixels.narrow(0, first, size).index_select(1, order), digits.labels.narrow(0, first, size)};
     };
     train_ = part(training, 0, train_size);
     val_ = part(training, count - val_size, val_size);
@@ -85,9 +84,9 @@ class SequentialMnist : public Classification {
 
   Batch batch(Split split, int64_t, std::span<const int64_t> indices) const override {
     const Digits& from = digits(split);
-    const at::Tensor chosen = at::tensor(at::IntArrayRef(indices.data(), indices.size()), at::kLong).to(like_.device());
+    const at::Tensor chosen = at::tensor(at::IntArrayRef(indices.data(), indices.size()), at::kLong);
     // Grey values in [0, 1].
-    at::Tensor input = from.pixels.index_select(0, chosen).to(like_).div_(255).unsqueeze(2);
+    at::Tensor input = from.pixels.index_select(0, chosen).to(type_).div_(255).unsqueeze(2);
     return {.input = input, .target = from.labels.index_select(0, chosen), .lengths = {}, .continues = false};
   }
 
@@ -99,14 +98,14 @@ class SequentialMnist : public Classification {
     return split == Split::train ? train_ : split == Split::val ? val_ : test_;
   }
 
-  at::TensorOptions like_;
+  at::ScalarType type_;
   Digits train_, val_, test_;
 };
 
 }  // namespace
 
-std::unique_ptr<Task> make_smnist(const Config& config, const at::TensorOptions& like) {
-  return std::make_unique<SequentialMnist>(config, like);
+std::unique_ptr<Task> make_smnist(const Config& config, at::ScalarType type) {
+  return std::make_unique<SequentialMnist>(config, type);
 }
 
 }  // namespace rtf::train

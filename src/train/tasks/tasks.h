@@ -5,10 +5,10 @@
 
 namespace rtf::train {
 
-std::unique_ptr<Task> make_copying(const Config& config, const at::TensorOptions& like);
-std::unique_ptr<Task> make_delay(const Config& config, const at::TensorOptions& like);
-std::unique_ptr<Task> make_reconstruct(const Config& config, const at::TensorOptions& like);
-std::unique_ptr<Task> make_smnist(const Config& config, const at::TensorOptions& like);
+std::unique_ptr<Task> make_copying(const Config& config);
+std::unique_ptr<Task> make_delay(const Config& config, at::ScalarType type);
+std::unique_ptr<Task> make_reconstruct(const Config& config, at::ScalarType type);
+std::unique_ptr<Task> make_smnist(const Config& config, at::ScalarType type);
 
 // The task's own length where the config gives none; a shorter one is an error.
 void set_length(nn::SequenceModelOptions& model, int64_t length);

@@ -1,0 +1,188 @@
+"""The layer on the GPU beside its peers: forward, and forward + backward, over lengths and orders."""
+
+import itertools
+import sys
+
+from cuda_peer import run_peer
+from cuda_timing import captured_ms, events_ms, rotation
+from peers import torch_filter
+from peers.torch_layer import ReleasedLayer, TorchLayer, run_pass
+
+import torch
+
+CHANNELS, BATCH = 128, 16
+LENGTHS = [1 << log for log in range(11, 18)]
+ORDERS = (8, 32, 64, 128, 256, 512, 1024)
+# S5's state over its channels, e = n / d as the paper pairs them. Beyond 1 at batch 1 too.
+EXPANSIONS = (0.25, 1, 2, 4, 8)
+CHUNKED_ORDERS = (8, 16, 64)
+# lfilter's time grows with order times length: a third of a second at this.
+LFILTER_ORDERS, LFILTER_MOST = (8, 64, 1024), 1 << 21
+
+
+def orders(length):
+    return sorted({*ORDERS, length // 2})
+
+
+def draw(batch, length, order, dtype=torch.float32, sets=1):
+    """A stable filter for each channel, sum |a| = 0.9, and `sets` of signals with the samples of a row side by side."""
+    generator = torch.Generator("cuda").manual_seed(length + order)
+    normal = lambda *shape: torch.randn(*shape, device="cuda", generator=generator)
+    a = normal(CHANNELS, order)
+    a = 0.9 * a / a.abs().sum(1, keepdim=True)
+    b, h0 = normal(CHANNELS, order) / order**0.5, normal(CHANNELS)
+    signals = [normal(batch, CHANNELS, length).to(dtype).transpose(1, 2) for _ in range(sets)]
+    return a, b, h0, signals
+
+
+def copy_ms(batch, length, dtype, seconds):
+    """The floor: the samples read once and written once, captured or not, whichever is faster."""
+    sets = rotation(2 * batch * length * CHANNELS * dtype.itemsize)
+    source = [torch.randn(batch, CHANNELS, length, device="cuda").to(dtype) for _ in range(sets)]
+    target = [torch.empty_like(one) for one in source]
+    copy = lambda i: target[i].copy_(source[i])
+    in_turn = itertools.cycle(range(sets))
+    return min(captured_ms(copy, sets, seconds), events_ms(lambda: copy(next(in_turn)), seconds))
+
+
+class Ours:
+    """torch.ops.rtf.kernel and convolve, captured in a CUDA graph; nothing else is in it."""
+
+    def __init__(self, batch, length, order, dtype=torch.float32):
+        self.sets = rotation(2 * batch * length * CHANNELS * dtype.itemsize)
+        self.a, self.b, self.h0, self.signals = draw(batch, length, order, dtype, self.sets)
+        self.length = length
+
+    def forward(self, i=0):
+        return torch.ops.rtf.convolve(self.signals[i], torch.ops.rtf.kernel(self.a, self.b, self.h0, self.length))
+
+    def milliseconds(self, seconds):
+        with torch.inference_mode():
+            return captured_ms(self.forward, self.sets, seconds)
+
+    def eager_milliseconds(self, seconds):
+        with torch.inference_mode():
+            return events_ms(self.forward, seconds)
+
+    def mixed_milliseconds(self, seconds):
+        """With a product by a (channels, channels) matrix after it, which S5 has built in."""
+        batch = self.signals[0].shape[0]
+        mix = torch.randn(CHANNELS, CHANNELS, device="cuda").div_(CHANNELS**0.5).expand(batch, -1, -1)
+        with torch.inference_mode():
+            return captured_ms(lambda i: mix @ self.forward(i).transpose(1, 2), self.sets, seconds)
+
+    def chunked_milliseconds(self, seconds):
+        """The same filter with state, torch.ops.rtf.filter: chunks where the order is small."""
+        with torch.inference_mode():
+            return captured_ms(
+                lambda i: torch.ops.rtf.filter(self.signals[i], self.a, self.b, self.h0), self.sets, seconds
+            )
+
+    def forward_backward_milliseconds(self, seconds):
+        leaves = [one.requires_grad_() for one in (*self.signals, self.a, self.b, self.h0)]
+        coefficients = leaves[self.sets :]
+        y_gradient = torch.randn_like(self.signals[0])
+
+        def call(i):
+            return torch.autograd.grad(self.forward(i), [leaves[i], *coefficients], y_gradient)
+
+        return captured_ms(call, self.sets, seconds)
+
+    def error(self):
+        """Of the first sequence against the padded computation in double, relative to the largest value."""
+        exact = TorchLayer(self.a.double(), self.b.double(), self.h0.double(), self.length, torch.float64)
+        with torch.inference_mode():
+            expected = exact(self.signals[0][:1].double().transpose(1, 2)).transpose(1, 2)
+            got = self.forward()[:1]
+        return float((got - expected).abs().max() / expected.abs().max())
+
+
+def measure_ours(batch, length, seconds):
+    """Rows {"what", "batch", "length", "order", "ms"}."""
+
+    def row(what, order, ms):
+        rows.append({"what": what, "batch": batch, "length": length, "order": order, "ms": ms})
+
+    rows = []
+    row("copy", None, copy_ms(batch, length, torch.float32, seconds))
+    for order in orders(length):
+        ours = Ours(batch, length, order)
+        row("ours", order, ours.milliseconds(seconds))
+        if order == 64:
+            rows[-1]["error"] = ours.error()
+            row("ours, eager", order, ours.eager_milliseconds(seconds))
+        if order / CHANNELS in EXPANSIONS and (batch > 1 or order > CHANNELS):
+            row("ours, mixed", order, ours.mixed_milliseconds(seconds))
+        if order == 64 and batch > 1:
+            row("ours, forward + backward", order, ours.forward_backward_milliseconds(seconds))
+    if batch > 1:
+        row("copy, bf16", None, copy_ms(batch, length, torch.bfloat16, seconds))
+        row("ours, bf16", 64, Ours(batch, length, 64, torch.bfloat16).milliseconds(seconds))
+        for order in CHUNKED_ORDERS:
+            row("ours, filter", order, Ours(batch, length, order).chunked_milliseconds(seconds))
+    return rows
+
+
+def measure_torch(batch, length, seconds):
+    """Eager PyTorch: the published computation, the same with the length last, and lfilter."""
+    rows = []
+    for order in (64, length // 2):
+        a, b, h0, signals = draw(batch, length, order)
+        passes = ("forward", "forward_backward") if order == 64 and batch > 1 else ("forward",)
+        for what, kind, u in (
+            ("release", ReleasedLayer, signals[0].contiguous()),
+            ("PyTorch", TorchLayer, signals[0].transpose(1, 2)),
+        ):
+            layer = kind(a, b, h0, length)
+            for name in passes:
+                x, y_gradient = u.clone().requires_grad_(name == "forward_backward"), torch.randn_like(u)
+                ms = events_ms(lambda: run_pass(layer, name, x, y_gradient), seconds)
+                title = what if name == "forward" else f"{what}, forward + backward"
+                rows.append({"what": title, "batch": batch, "length": length, "order": order, "ms": ms})
+    if batch > 1 and torch_filter.lfilter is not None:
+        for order in LFILTER_ORDERS:
+            if order * length > LFILTER_MOST:
+                continue
+            a, b, h0, signals = draw(batch, length, order)
+            with torch.inference_mode():
+                ms = events_ms(torch_filter.call(a, b, h0, signals[0].transpose(1, 2)), seconds)
+            rows.append({"what": "lfilter", "batch": batch, "length": length, "order": order, "ms": ms})
+    return rows
+
+
+def jax_jobs(lengths, seconds):
+    for length in lengths:
+        rtf = [
+            (BATCH, 64, "forward"),
+            (BATCH, length // 2, "forward"),
+            (1, 64, "forward"),
+            (BATCH, 64, "forward_backward"),
+        ]
+        s5 = [(BATCH, e, "forward") for e in EXPANSIONS] + [(1, e, "forward") for e in EXPANSIONS if e > 1]
+        cases = [("rtf", *case) for case in rtf] + [("s5", batch, int(e * CHANNELS), name) for batch, e, name in s5]
+        for layer, batch, order, name in cases:
+            yield {"layer": layer, "batch": batch, "length": length, "channels": CHANNELS, "order": order, "pass": name,
+                   "seconds": seconds}  # fmt: skip
+
+
+def measure_jax(lengths, seconds):
+    names = {("rtf", "forward"): "JAX", ("rtf", "forward_backward"): "JAX, forward + backward", ("s5", "forward"): "S5"}
+    return [
+        {"what": names[done["layer"], done["pass"]], "batch": done["batch"], "length": done["length"],
+         "order": done["order"], "ms": done.get("ms")}
+        for done in run_peer("jax_layer.py", "time", jobs=list(jax_jobs(lengths, seconds)))
+    ]  # fmt: skip
+
+
+def measure(seconds):
+    rows = []
+    torch.backends.cuda.matmul.allow_tf32 = True  # as in JAX
+    for length in LENGTHS:
+        print(f"layer: length {length}", file=sys.stderr)
+        for batch in (BATCH, 1):
+            rows += measure_ours(batch, length, seconds)
+            rows += measure_torch(batch, length, seconds)
+    if torch_filter.lfilter is None:
+        print("layer: torchaudio is not installed: no row for lfilter", file=sys.stderr)
+    print("layer: JAX", file=sys.stderr)
+    return rows + measure_jax(LENGTHS, seconds)

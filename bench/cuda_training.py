@@ -1,0 +1,52 @@
+"""One training step of the paper's models on the GPU: ours, JAX and eager PyTorch, each in a process of its own."""
+
+import sys
+
+from cuda_peer import run, run_peer
+
+PRECISIONS = ("fp32", "tf32", "bf16")
+
+# What the paper and its released configs say of these experiments. Batch norm everywhere; `last` positions are decoded,
+# or, with 0, their mean.
+DEFAULTS = {"layers": 6, "channels": 256, "denominators": 1, "bidirectional": True, "prenorm": True, "dropout": 0.0,
+            "inner_dropout": 0.0, "vocabulary": 0, "last": 0}  # fmt: skip
+CONFIGURATIONS = [
+    {"name": "copying", "batch": 8, "length": 2048, "layers": 4, "channels": 1024, "order": 64, "bidirectional": False,
+     "vocabulary": 64, "last": 1024, "outputs": 64},
+    {"name": "listops", "batch": 32, "length": 2048, "order": 4, "prenorm": False, "vocabulary": 18, "outputs": 10},
+    {"name": "image", "batch": 50, "length": 1024, "channels": 512, "order": 64, "prenorm": False, "dropout": 0.1,
+     "inner_dropout": 0.1, "outputs": 10},
+    {"name": "pathfinder", "batch": 64, "length": 1024, "order": 64, "denominators": 256, "dropout": 0.1,
+     "inner_dropout": 0.1, "outputs": 2},
+    {"name": "path-x", "batch": 16, "length": 16384, "order": 2048, "denominators": 256, "dropout": 0.1, "outputs": 2},
+]  # fmt: skip
+CONFIGURATIONS = [{**DEFAULTS, **configuration} for configuration in CONFIGURATIONS]
+
+
+def measure_jax(seconds):
+    jobs = [{**one, "seconds": seconds} for one in CONFIGURATIONS]
+    return [{"what": "JAX", **done} for done in run_peer("jax_model.py", jobs=jobs)]
+
+
+def measure_torch():
+    jobs = [{**one, "device": "cuda", "steps": 30, "warm_up": 10} for one in CONFIGURATIONS]
+    return [{"what": "PyTorch", **done} for done in run_peer("torch_model.py", jobs=jobs)]
+
+
+def measure_ours(build):
+    """bench/training_cuda.cpp: our trainer's step, the whole of it in one CUDA graph."""
+    lines = run([build / "bench" / "training_cuda", "--precision", ",".join(PRECISIONS)])
+    return [{"what": f"ours, {done['precision']}", "name": done["name"], "ms": done["ms_per_step"],
+             "peak_memory": done["peak_memory"]} for done in lines]  # fmt: skip
+
+
+def measure(build, seconds):
+    rows = []
+    for name, part in (
+        ("ours", lambda: measure_ours(build)),
+        ("JAX", lambda: measure_jax(seconds)),
+        ("PyTorch", measure_torch),
+    ):
+        print(f"training: {name}", file=sys.stderr)
+        rows += part()
+    return rows

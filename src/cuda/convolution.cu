@@ -1,0 +1,110 @@
+// The choice of a method and the order of the steps.
+#include <algorithm>
+#include <string>
+
+#include "cuda/convolution.h"
+#include "cuda/convolution_steps.h"
+#include "cuda/device.h"
+#include "rtf/error.h"
+
+namespace rtf::cuda {
+namespace {
+
+// The number that takes the least time when the blocks run in waves over the H200's multiprocessors. Writing a group's
+// share and adding it up later costs about as much as half a sequence.
+int sequences_in_group(const Convolution& sizes, int size) {
+  const std::int64_t resident = 132 * std::max(1, 8 * warp::size / size);
+  int best = 1;
+  double least = 0;
+  for (int group = 1; group <= std::min(sizes.batch, 64); ++group) {
+    const std::int64_t blocks = std::int64_t(sizes.channels) * ((sizes.batch + group - 1) / group);
+    const double time = static_cast<double>((blocks + resident - 1) / resident) * (group + 0.5);
+    if (group == 1 || time < least) best = group, least = time;
+  }
+  return best;
+}
+
+// Everything that follows from the sizes.
+struct Plan {
+  int size;  // of the transform
+  bool in_block;
+  int group;  // sequences whose share of the kernel's gradient one block sums
+  int groups;
+  std::size_t spectrum_bytes, sum_bytes;
+
+  Plan(const char* operation, const Convolution& sizes) {
+    if (sizes.length > longest_convolution)
+      throw Error(ErrorCode::unsupported, operation,
+                  "length is " + std::to_string(sizes.length) + "; the CUDA kernels take up to " +
+                      std::to_string(longest_convolution));
+    constexpr int shortest_columns = 32 * warp::size;
+    size = warp::size;
+    while (size < sizes.length || (sizes.method == Method::columns && size < shortest_columns)) size *= 2;
+    in_block = size <= block::longest;
+    if (!in_block && sizes.method == Method::block)
+      throw Error(ErrorCode::argument, operation,
+                  "length is " + std::to_string(sizes.length) + "; a block takes rows of at most " +
+                      std::to_string(block::longest));
+    group = sequences_in_group(sizes, size);
+    groups = in_block ? (sizes.batch + group - 1) / group : 1;
+    spectrum_bytes = sizeof(float2) * sizes.channels * size;
+    sum_bytes = groups * spectrum_bytes;
+  }
+};
+
+KernelSource kernel_source(const Convolution& sizes, const Plan& plan, const float* kernel) {
+  const int lags = sizes.bidirectional ? std::min(sizes.kernel_length, sizes.length - 1) : 0;
+  return {kernel, sizes.channels, sizes.kernel_length, std::min(sizes.kernel_length, sizes.length), lags, plan.size};
+}
+
+}  // namespace
+
+std::size_t convolve_workspace_bytes(const Convolution& sizes) {
+  const Plan plan("convolve", sizes);
+  return plan.spectrum_bytes + (plan.in_block ? 0 : columns::convolve_scratch_bytes(sizes, plan.size));
+}
+
+std::size_t convolve_backward_workspace_bytes(const Convolution& sizes) {
+  const Plan plan("convolve_backward", sizes);
+  return plan.spectrum_bytes + plan.sum_bytes + (plan.in_block ? 0 : columns::backward_scratch_bytes);
+}
+
+void convolve(const Convolution& sizes, Signal u, const float* kernel, Signal y, void* workspace, cudaStream_t stream) {
+  const Plan plan("convolve", sizes);
+  auto* spectrum = static_cast<float2*>(workspace);
+  const KernelSource source = kernel_source(sizes, plan, kernel);
+  if (plan.in_block) {
+    block::spectrum(source, spectrum, stream);
+    block::convolve(sizes, plan.size, u, spectrum, y, stream);
+  } else {
+    auto* scratch = spectrum + plan.spectrum_bytes / sizeof(float2);
+    columns::convolve(sizes, plan.size, u, source, spectrum, y, scratch, stream);
+  }
+}
+
+void convolve_backward(const Convolution& sizes, Signal dy, Signal u, const float* kernel, Signal du, float* dk,
+                       void* workspace, cudaStream_t stream) {
+  const Plan plan("convolve_backward", sizes);
+  auto* spectrum = static_cast<float2*>(workspace);
+  auto* sum = spectrum + plan.spectrum_bytes / sizeof(float2);
+  auto* scratch = sum + plan.sum_bytes / sizeof(float2);
+  // The kernel's samples past the transform have no part in y.
+  const std::size_t kernels = sizes.bidirectional ? 2 : 1;
+  if (sizes.kernel_length > plan.size)
+    check("convolve_backward",
+          cudaMemsetAsync(dk, 0, sizeof(float) * kernels * sizes.channels * sizes.kernel_length, stream));
+  const KernelSource source = kernel_source(sizes, plan, kernel);
+  const KernelSink sink{dk,          sizes.channels, sizes.kernel_length, source.used,
+                        source.lags, plan.size,      sizes.bidirectional};
+  if (plan.in_block) {
+    block::spectrum(source, spectrum, stream);
+    block::backward(sizes, plan.size, plan.group, dy, u, spectrum, du, sum, stream);
+    block::gradient(sum, plan.groups, sink, stream);
+  } else {
+    columns::spectrum(source, spectrum, stream);
+    columns::backward(sizes, plan.size, dy, u, spectrum, du, sum, scratch, stream);
+    columns::gradient(sum, sink, stream);
+  }
+}
+
+}  // namespace rtf::cuda

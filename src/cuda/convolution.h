@@ -1,0 +1,49 @@
+// Right-angle convolution on the GPU (docs/math.md, section 6): modulo z^m = i, m a power of two of at least the
+// length.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rtf::cuda {
+
+enum class Storage { float32, bfloat16 };
+
+// Rows of samples that lie side by side; strides in samples.
+struct Signal {
+  void* data;
+  std::int64_t batch_stride, channel_stride;
+};
+
+// How a row is transformed: within one block, or as columns and rows with the spectrum of some rows in the L2 cache
+// between them.
+enum class Method { automatic, block, columns };
+
+struct Convolution {
+  int batch;   // sequences
+  int length;  // of the longest
+  int channels;
+  int kernel_length;  // samples of a kernel, of which those past the length are not used
+  bool bidirectional;
+  Storage storage;
+  const std::int64_t* lengths;  // on the device: where each sequence's input ends; or null
+  const std::int64_t* offsets;  // on the device: batch + 1 places of packed sequences in a signal of batch 1; or null
+  Method method = Method::automatic;
+};
+
+// The longest sequence that the kernels take.
+constexpr int longest_convolution = 1 << 18;
+
+std::size_t convolve_workspace_bytes(const Convolution& sizes);
+std::size_t convolve_backward_workspace_bytes(const Convolution& sizes);
+
+// `kernel` is (channels, kernel_length), or (2, channels, kernel_length) when bidirectional, float32 and contiguous.
+void convolve(const Convolution& sizes, Signal u, const float* kernel, Signal y, void* workspace, cudaStream_t stream);
+
+// Gradients to u and to the kernel, overwritten.
+void convolve_backward(const Convolution& sizes, Signal dy, Signal u, const float* kernel, Signal du, float* dk,
+                       void* workspace, cudaStream_t stream);
+
+}  // namespace rtf::cuda

@@ -1,0 +1,231 @@
+// Complex transforms in the registers of a thread and in a warp.
+//
+// A thread transforms up to 32 numbers without leaving its registers, a warp 1,024 = 32 x 32 of them with one exchange
+// through shared memory and no barrier. Longer transforms put one stage of 2 to 16 points in front
+// (convolution_rows.h).
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <array>
+#include <type_traits>
+#include <utility>
+
+namespace rtf::cuda {
+
+constexpr int forward = -1, inverse = 1;  // the sign of the exponent
+
+__device__ __forceinline__ float2 operator+(float2 a, float2 b) { return {a.x + b.x, a.y + b.y}; }
+__device__ __forceinline__ float2 operator-(float2 a, float2 b) { return {a.x - b.x, a.y - b.y}; }
+__device__ __forceinline__ float2 operator*(float2 a, float2 b) {
+  return {a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x};
+}
+__device__ __forceinline__ float2 operator*(float a, float2 b) { return {a * b.x, a * b.y}; }
+__device__ __forceinline__ float2 conj(float2 a) { return {a.x, -a.y}; }
+// Re(conj(a) b): what is left of b when the weight a is undone.
+__device__ __forceinline__ float real_dot(float2 a, float2 b) { return a.x * b.x + a.y * b.y; }
+// e^{-2 pi i turns} as the forward transform uses it, its conjugate going back.
+template <int sign>
+__device__ __forceinline__ float2 directed(float2 a) {
+  return sign == forward ? a : conj(a);
+}
+
+// f(std::integral_constant<int, i>) for i = 0 .. count-1: every index is a constant, so arrays stay in registers.
+template <int count, class F>
+__device__ __forceinline__ void unroll(F&& f) {
+  [&]<int... i>(std::integer_sequence<int, i...>) { (f(std::integral_constant<int, i>()), ...); }
+  (std::make_integer_sequence<int, count>());
+}
+
+namespace constant {
+
+constexpr double sine(double x) {  // |x| <= pi / 4
+  double term = x, sum = x;
+  for (int k = 1; k < 12; ++k) sum += term *= -x * x / ((2 * k) * (2 * k + 1));
+  return sum;
+}
+constexpr double cosine(double x) {
+  double term = 1, sum = 1;
+  for (int k = 1; k < 12; ++k) sum += term *= -x * x / ((2 * k - 1) * (2 * k));
+  return sum;
+}
+
+struct Root {
+  float re, im;
+};
+
+// e^{-2 pi i k / n}, n a multiple of 8 or a divisor of it, rounded once.
+constexpr Root root(long k, long n) {
+  k = (k % n + n) % n;
+  const long eighth = 8 * k / n;  // which octant
+  constexpr double pi = 3.14159265358979323846;
+  const long quarter = (eighth + 1) / 2;  // the nearest multiple of a quarter turn
+  const double rest = 2 * pi * static_cast<double>(4 * k - quarter * n) / static_cast<double>(4 * n);
+  const double c = cosine(rest), s = sine(rest);
+  switch (quarter % 4) {
+    case 0:
+      return {static_cast<float>(c), static_cast<float>(-s)};
+    case 1:
+      return {static_cast<float>(-s), static_cast<float>(-c)};
+    case 2:
+      return {static_cast<float>(-c), static_cast<float>(s)};
+    default:
+      return {static_cast<float>(s), static_cast<float>(c)};
+  }
+}
+
+}  // namespace constant
+
+// x e^{sign 2 pi i k / n}; quarters of a turn cost nothing, eighths two multiplications.
+template <int sign, int k, int n>
+__device__ __forceinline__ float2 turn(float2 x) {
+  constexpr int at = (k % n + n) % n;
+  if constexpr (at == 0) {
+    return x;
+  } else if constexpr (8 * at % n == 0) {
+    constexpr int eighths = sign == forward ? (8 - 8 * at / n) % 8 : 8 * at / n;  // counterclockwise
+    constexpr float half = 0.70710678118654752440f;
+    if constexpr (eighths == 2) return {-x.y, x.x};
+    if constexpr (eighths == 4) return {-x.x, -x.y};
+    if constexpr (eighths == 6) return {x.y, -x.x};
+    if constexpr (eighths == 1) return {half * (x.x - x.y), half * (x.x + x.y)};
+    if constexpr (eighths == 3) return {-half * (x.x + x.y), half * (x.x - x.y)};
+    if constexpr (eighths == 5) return {half * (x.y - x.x), -half * (x.x + x.y)};
+    return {half * (x.x + x.y), half * (x.y - x.x)};
+  } else {
+    constexpr constant::Root w = constant::root(-sign * at, n);
+    return x * float2{w.re, w.im};
+  }
+}
+
+// The transform of x[0], x[stride], ..., in natural order both before and after, unnormalised.
+template <int size, int sign, int stride = 1>
+__device__ __forceinline__ void fft(float2* x) {
+  if constexpr (size == 2) {
+    const float2 a = x[0], b = x[stride];
+    x[0] = a + b;
+    x[stride] = a - b;
+  } else if constexpr (size == 4) {
+    const float2 a = x[0] + x[2 * stride], b = x[0] - x[2 * stride];
+    const float2 c = x[stride] + x[3 * stride], d = turn<sign, 1, 4>(x[stride] - x[3 * stride]);
+    x[0] = a + c;
+    x[stride] = b + d;
+    x[2 * stride] = a - c;
+    x[3 * stride] = b - d;
+  } else if constexpr (size > 4) {
+    constexpr int rest = size / 4;
+    unroll<rest>([&](auto t) {
+      fft<4, sign, stride * rest>(x + stride * t);
+      unroll<4>([&](auto k) {
+        float2& at = x[stride * (t + rest * k)];
+        at = turn<sign, t * k, size>(at);
+      });
+    });
+    unroll<4>([&](auto k) { fft<rest, sign, stride>(x + stride * rest * k); });
+    float2 y[size];
+    unroll<size>([&](auto i) { y[i] = x[stride * i]; });
+    unroll<size>([&](auto i) { x[stride * (i / rest + 4 * (i % rest))] = y[i]; });
+  }
+}
+
+// Loads at its place. The compiler would load what it knows to be constant once, early, and keep it or what it computes
+// from it for later, in registers that the transforms need, or in local memory.
+__device__ __forceinline__ float2 load_here(const float2* at) {
+#ifdef __CUDA_ARCH__
+  float2 value;
+  asm volatile("ld.global.v2.f32 {%0, %1}, [%2];" : "=f"(value.x), "=f"(value.y) : "l"(at) : "memory");
+  return value;
+#else
+  return *at;
+#endif
+}
+
+constexpr int log2_of(int n) { return n <= 1 ? 0 : 1 + log2_of(n / 2); }
+
+// f(k, first * g^k) for k = 0 .. count-1, where power[j] = g^{2^j}: each a product of at most log2(count) + 1 of them.
+template <int count, int k = 0, class F>
+__device__ __forceinline__ void for_powers(float2 first, const float2* power, F&& f) {
+  if constexpr (count == 1) {
+    f(std::integral_constant<int, k>(), first);
+  } else {
+    for_powers<count / 2, k>(first, power, f);
+    for_powers<count / 2, k + count / 2>(first * power[log2_of(count / 2)], power, f);
+  }
+}
+
+// f(k, g^k) for k = 1 .. count-1.
+template <int count, class F>
+__device__ __forceinline__ void for_powers(const float2* power, F&& f) {
+  if constexpr (count > 1) {
+    for_powers<count / 2>(power, f);
+    for_powers<count / 2, count / 2>(power[log2_of(count / 2)], power, f);
+  }
+}
+
+// e^{-2 pi i k / 1024}.
+constexpr int root_count = 1024;
+struct Roots {
+  float2 at[root_count];
+};
+constexpr Roots make_roots() {
+  Roots roots = {};
+  for (int k = 0; k < root_count; ++k) {
+    const constant::Root w = constant::root(k, root_count);
+    roots.at[k] = {w.re, w.im};
+  }
+  return roots;
+}
+__device__ const Roots roots = make_roots();
+
+// e^{-2 pi i k / n} for |k| < 2^24 and n a power of two.
+__device__ __forceinline__ float2 root(int k, int n) {
+  float2 w;
+  sincospif(-2.f * static_cast<float>(k) / static_cast<float>(n), &w.y, &w.x);
+  return w;
+}
+
+// 1,024 points in a warp. Between transforms lane l holds points l + 32 i, i < 32, in time and in frequency alike.
+namespace warp {
+
+constexpr int size = 1024, each = 32;
+constexpr int row = 34;             // of the exchange: 32, and 2 so that 16-byte accesses hit every bank once
+constexpr int buffer = each * row;  // complex numbers of shared memory a warp needs
+
+// x[k] e^{sign 2 pi i lane k / 1024}.
+template <int sign>
+__device__ __forceinline__ void twiddle(float2* x, int lane) {
+  float2 power[5];
+  unroll<5>([&](auto j) { power[j] = directed<sign>(load_here(roots.at + ((lane << j) & (root_count - 1)))); });
+  for_powers<32>(power, [&](auto k, float2 w) { x[k] = x[k] * w; });
+}
+
+// The exchange buffer may hold anything before and after; the warp has it for itself.
+__device__ __forceinline__ void fft_forward(float2* x, float2* exchange, int lane) {
+  fft<32, forward>(x);
+  twiddle<forward>(x, lane);
+  __syncwarp();
+  unroll<32>([&](auto k) { exchange[k * row + lane] = x[k]; });
+  __syncwarp();
+  const float4* from = reinterpret_cast<const float4*>(exchange + lane * row);
+  unroll<16>([&](auto i) {
+    const float4 pair = from[i];
+    x[2 * i] = {pair.x, pair.y};
+    x[2 * i + 1] = {pair.z, pair.w};
+  });
+  fft<32, forward>(x);
+}
+
+__device__ __forceinline__ void fft_inverse(float2* x, float2* exchange, int lane) {
+  fft<32, inverse>(x);
+  twiddle<inverse>(x, lane);
+  __syncwarp();
+  float4* to = reinterpret_cast<float4*>(exchange + lane * row);
+  unroll<16>([&](auto i) { to[i] = {x[2 * i].x, x[2 * i].y, x[2 * i + 1].x, x[2 * i + 1].y}; });
+  __syncwarp();
+  unroll<32>([&](auto k) { x[k] = exchange[k * row + lane]; });
+  fft<32, inverse>(x);
+}
+
+}  // namespace warp
+
+}  // namespace rtf::cuda

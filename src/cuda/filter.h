@@ -1,0 +1,34 @@
+// Filtering with a transfer function of small order, y, x_final = f(u, x0), in chunks: u is read once and y written once,
+// all arithmetic is double.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "cuda/elements.h"
+
+namespace rtf::cuda {
+
+struct Filter {
+  int64_t sequences, channels, denominators, order;
+  int64_t length;  // of a row in memory; every sequence is at most as long
+  Type type;
+  const void* u;  // neighbouring samples are neighbours in memory
+  int64_t u_sequence_stride, u_channel_stride;
+  void* y;  // may be u
+  int64_t y_sequence_stride, y_channel_stride;
+  Type coefficient_type;
+  const void *a, *b, *h0;       // (denominators, order), (channels, order), (channels); a plain numerator
+  const double* initial_state;  // (sequences, channels, order), x = (v_{t-1}, ..., v_{t-n}); null: zero
+  double* final_state;          // of the same shape; null: not wanted
+  const int64_t* lengths;       // (sequences): samples past them are read and written as zero; null: all of the row
+  const int64_t* offsets;       // (sequences + 1): where each one lies in a single row; null: a row each
+};
+
+// The largest order that this form takes on the current device: its tables must fit the shared memory.
+int64_t largest_chunked_order();
+
+void filter(const Filter& filter, cudaStream_t stream);
+
+}  // namespace rtf::cuda

@@ -1,0 +1,50 @@
+// One way to launch: shared memory allowed, and the error of the launch checked.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <utility>
+
+#include "cuda/device.h"
+
+namespace rtf::cuda {
+
+// When a kernel may start: after all before it on the stream, or already when every block of the one before it has
+// begun and called let_next_start(). Such a kernel calls wait_for_previous() before it reads what that one writes.
+enum class Start { after, early };
+
+template <class... Parameters, class... Arguments>
+void launch(const char* operation, Start start, void (*kernel)(Parameters...), dim3 grid, dim3 block,
+            std::size_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {
+  allow_shared_memory(operation, kernel, shared_bytes);
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = start == Start::early && compiled_capability() >= 90 ? 1 : 0;
+  check(operation, cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
+}
+
+template <class... Parameters, class... Arguments>
+void launch(const char* operation, void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
+            cudaStream_t stream, Arguments&&... arguments) {
+  launch(operation, Start::after, kernel, grid, block, shared_bytes, stream, std::forward<Arguments>(arguments)...);
+}
+
+__device__ __forceinline__ void let_next_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+__device__ __forceinline__ void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+}  // namespace rtf::cuda

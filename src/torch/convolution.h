@@ -1,0 +1,13 @@
+// What the convolution refuses on every device.
+#pragma once
+
+#include "rtf_torch/operators.h"
+
+namespace rtf::ops {
+
+// Throws unless the kernel is (channels, samples), or (2, channels, samples) when bidirectional, for u of shape (batch,
+// length, channels), and a batch is padded or packed, not both.
+void check_convolution(const char* operation, const Tensor& u, const Tensor& kernel, bool bidirectional,
+                       const OptionalTensor& lengths, const OptionalTensor& offsets);
+
+}  // namespace rtf::ops

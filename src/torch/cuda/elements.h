@@ -1,0 +1,24 @@
+// Tensors as what the elementwise kernels take: (batch, channels, length) in memory, nothing between the rows.
+#pragma once
+
+#include "cuda/elements.h"
+#include "torch/cuda/bridge.h"
+
+namespace rtf::ops {
+
+inline cuda::Type element_type(const char* operation, at::ScalarType type) {
+  compute_type(operation, type);  // refuses all others
+  return type == at::kDouble ? cuda::Type::float64 : type == at::kFloat ? cuda::Type::float32 : cuda::Type::bfloat16;
+}
+
+// What is not a signal (batch, length, channels) counts as one of length 1, which keeps the order of its elements.
+inline at::Tensor packed(const at::Tensor& x) {
+  return x.dim() == 3 ? x.transpose(1, 2).contiguous().transpose(1, 2) : x.contiguous().view({-1, 1, x.size(-1)});
+}
+
+// Parameters in the type that they are computed with.
+inline at::Tensor parameter(const char* operation, const at::Tensor& values, const at::Tensor& signal) {
+  return values.to(compute_type(operation, signal.scalar_type())).contiguous();
+}
+
+}  // namespace rtf::ops

@@ -1,0 +1,97 @@
+// layer_norm: statistics over the channels of each position.
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include "torch/bridge.h"
+#include "torch/dispatch.h"
+
+namespace rtf::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  TORCH_CHECK_VALUE(weight.dim() == 1 && bias.sym_sizes() == weight.sym_sizes() && weight.sym_numel() > 0 &&
+                        x.dim() > 0 && x.sym_size(-1) == weight.sym_size(0),
+                    "[rtf::layer_norm] x, weight and bias have shapes ", x.sym_sizes(), ", ", weight.sym_sizes(), ", ",
+                    bias.sym_sizes(), "; (..., channels), (channels), (channels) are needed");
+}
+
+Triple layer_norm_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+                      std::optional<at::ScalarType> dtype) {
+  const auto type = compute_type("layer_norm", x.scalar_type());
+  check_shapes(x, weight, bias);
+  const auto [y, mean, inverse] =
+      at::native_layer_norm(x.to(type), weight.sizes(), weight.to(type), bias.to(type), eps);
+  return {y.to(dtype.value_or(x.scalar_type())), mean.squeeze(-1), inverse.squeeze(-1)};
+}
+
+Triple layer_norm_backward_cpu(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
+                               const Tensor& inverse, const OptionalTensor& more_dx) {
+  const auto type = compute_type("layer_norm_backward", x.scalar_type());
+  check_shapes(x, weight, weight);
+  check_shape("layer_norm_backward", "dy", dy, x.sizes());
+  if (more_dx) check_shape("layer_norm_backward", "more_dx", *more_dx, x.sizes());
+  const Tensor w = weight.to(type);
+  auto [dx, dw, db] =
+      at::native_layer_norm_backward(dy.to(type), x.to(type), weight.sizes(), mean.to(type).unsqueeze(-1),
+                                     inverse.to(type).unsqueeze(-1), w, w, {true, true, true});
+  if (more_dx) dx.add_(*more_dx);
+  return {dx.to(x.scalar_type()), dw.to(weight.scalar_type()), db.to(weight.scalar_type())};
+}
+
+Triple layer_norm_meta(const Tensor& x, const Tensor& weight, const Tensor& bias, double,
+                       std::optional<at::ScalarType> dtype) {
+  check_shapes(x, weight, bias);
+  const auto positions = x.sym_sizes().slice(0, x.dim() - 1);
+  const auto statistics = x.options().dtype(compute_type("layer_norm", x.scalar_type()));
+  return {at::empty_symint(x.sym_sizes(), x.options().dtype(dtype.value_or(x.scalar_type()))),
+          at::empty_symint(positions, statistics), at::empty_symint(positions, statistics)};
+}
+
+Triple backward_meta(const Tensor&, const Tensor& x, const Tensor& weight, const Tensor&, const Tensor&,
+                     const OptionalTensor&) {
+  return {at::empty_symint(x.sym_sizes(), x.options()), at::empty_like(weight), at::empty_like(weight)};
+}
+
+struct LayerNormFunction : torch::autograd::Function<LayerNormFunction> {
+  static variable_list forward(AutogradContext* context, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                               double eps, std::optional<at::ScalarType> dtype) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    auto [y, mean, inverse] = ops::layer_norm(x, weight, bias, eps, dtype);
+    context->save_for_backward({x, weight, mean, inverse});
+    context->mark_non_differentiable({mean, inverse});
+    return {y, mean, inverse};
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto saved = context->get_saved_variables();
+    const auto [dx, dw, db] = ops::layer_norm_backward(gradients[0], saved[0], saved[1], saved[2], saved[3]);
+    return {dx, dw, db, Tensor(), Tensor()};
+  }
+};
+
+Triple layer_norm_autograd(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+                           std::optional<at::ScalarType> dtype) {
+  const auto result = LayerNormFunction::apply(x, weight, bias, eps, dtype);
+  return {result[0], result[1], result[2]};
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(rtf, CPU, m) {
+  m.impl("layer_norm", layer_norm_cpu);
+  m.impl("layer_norm_backward", layer_norm_backward_cpu);
+}
+TORCH_LIBRARY_IMPL(rtf, Meta, m) {
+  m.impl("layer_norm", layer_norm_meta);
+  m.impl("layer_norm_backward", backward_meta);
+}
+TORCH_LIBRARY_IMPL(rtf, Autograd, m) {
+  m.impl("layer_norm", layer_norm_autograd);
+  m.impl("layer_norm_backward", torch::autograd::autogradNotImplementedFallback());
+}
+
+}  // namespace rtf::ops

@@ -1,0 +1,138 @@
+#include "torch/projection.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+namespace rtf::nn {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// (batch, length, channels) and (batch, channels, length), the same numbers.
+Tensor turned(const Tensor& x) { return x.transpose(1, 2); }
+
+// One matrix for every sequence of the batch.
+Tensor for_each(const Tensor& matrix, int64_t batch) {
+  return matrix.unsqueeze(0).expand({batch, matrix.size(0), matrix.size(1)});
+}
+
+// Products of the sequences' matrices, summed; in float32 where they are bfloat16.
+Tensor summed_products(const Tensor& left, const Tensor& right) {
+  return (left.scalar_type() == at::kBFloat16 ? at::bmm(left, right, at::kFloat) : at::bmm(left, right)).sum(0);
+}
+
+struct ProjectionFunction : torch::autograd::Function<ProjectionFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
+                        const std::optional<Tensor>& bias) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    context->save_for_backward({x, weight});
+    context->saved_data["bias"] = bias.has_value();
+    const int64_t batch = x.size(0), length = x.size(1), outputs = weight.size(0);
+    const Tensor w = weight.to(x.scalar_type());
+    const Tensor column = bias ? bias->to(x.scalar_type()).view({1, outputs, 1}) : Tensor();
+    if (x.size(2) == 1 && bias) {  // an outer product: one pass, in full precision
+      Tensor y = at::empty({batch, outputs, length}, x.options());
+      at::addcmul_out(y, column, turned(x), w.view({1, outputs, 1}));
+      return turned(y);
+    }
+    if (bias) return turned(at::baddbmm(column.expand({batch, outputs, length}), for_each(w, batch), turned(x)));
+    return turned(at::bmm(for_each(w, batch), turned(x)));
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto saved = context->get_saved_variables();
+    const Tensor &x = saved[0], &weight = saved[1];
+    const bool bias = context->saved_data["bias"].toBool();
+    const Tensor dy = turned(gradients[0]);
+    Tensor dx, dw, db;
+    if (context->needs_input_grad(0)) {
+      // The matrix units read float32 along the sum alone: turned here it costs less than in the product.
+      Tensor w = weight.to(dy.scalar_type()).t();
+      if (w.scalar_type() == at::kFloat) w = w.contiguous();
+      dx = turned(at::bmm(for_each(w, dy.size(0)), dy));
+    }
+    if (bias && x.size(2) < weight.size(0)) {
+      // The bias is the weight of one more feature, 1: cheaper than a second pass over the larger dy.
+      const Tensor more = at::cat({x, at::ones({x.size(0), x.size(1), 1}, x.options())}, 2);
+      const Tensor both = summed_products(dy, more);
+      dw = both.narrow(1, 0, x.size(2)).contiguous();
+      db = both.select(1, x.size(2)).contiguous();
+    } else {
+      if (context->needs_input_grad(1)) dw = summed_products(dy, x);
+      if (bias) db = dy.sum(at::IntArrayRef{0, 2}, /*keepdim=*/false, weight.scalar_type());
+    }
+    return {dx, dw, db};
+  }
+};
+
+// 1 / lengths[s] at the first lengths[s] positions of sequence s, else 0: (batch, length).
+Tensor pool_weights(const Tensor& lengths, const Tensor& x) {
+  const Tensor count = lengths.to(x.device()).unsqueeze(1);
+  const Tensor valid = at::arange(x.size(1), count.options()).unsqueeze(0) < count;
+  return valid.to(x.scalar_type()) / count.to(x.scalar_type());
+}
+
+// Its gradient has the samples of a row side by side, as the blocks want it.
+struct PoolFunction : torch::autograd::Function<PoolFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const std::optional<Tensor>& lengths) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    context->saved_data["length"] = x.size(1);
+    if (!lengths) return x.mean(1);
+    const Tensor weights = pool_weights(*lengths, x);
+    context->save_for_backward({weights});
+    return at::bmm(turned(x), weights.unsqueeze(2)).squeeze(2);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const Tensor& dy = gradients[0];
+    const int64_t length = context->saved_data["length"].toInt();
+    const auto saved = context->get_saved_variables();
+    Tensor dx = at::empty({dy.size(0), dy.size(1), length}, dy.options());
+    if (saved.empty())
+      dx.copy_((dy / length).unsqueeze(2).expand_as(dx));
+    else
+      at::mul_out(dx, dy.unsqueeze(2), saved[0].unsqueeze(1));
+    return {turned(dx), Tensor()};
+  }
+};
+
+// Their gradient, too, with the samples of a row side by side.
+struct LastPositionsFunction : torch::autograd::Function<LastPositionsFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, int64_t count) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    context->saved_data["length"] = x.size(1);
+    return x.narrow(1, x.size(1) - count, count);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const Tensor dy = turned(gradients[0]);
+    const int64_t length = context->saved_data["length"].toInt(), count = dy.size(2);
+    const Tensor dx = at::empty({dy.size(0), dy.size(1), length}, dy.options());
+    dx.narrow(2, 0, length - count).zero_();
+    dx.narrow(2, length - count, count).copy_(dy);
+    return {turned(dx), Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor project(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias) {
+  // A single position has its channels side by side in either order.
+  if (x.is_cpu() || x.dim() != 3 || x.size(1) == 1)
+    return at::linear(x, weight.to(x.scalar_type()), bias ? bias->to(x.scalar_type()) : Tensor());
+  return ProjectionFunction::apply(x, weight, bias);
+}
+
+Tensor pool(const Tensor& x, const std::optional<Tensor>& lengths) {
+  if (!x.is_cpu()) return PoolFunction::apply(x, lengths);
+  if (!lengths) return x.mean(1);
+  return at::bmm(pool_weights(*lengths, x).unsqueeze(1), x).squeeze(1);
+}
+
+Tensor last_positions(const Tensor& x, int64_t count) {
+  return x.is_cpu() ? x.narrow(1, x.size(1) - count, count) : LastPositionsFunction::apply(x, count);
+}
+
+}  // namespace rtf::nn

@@ -1,0 +1,81 @@
+// One step of the optimiser on any device: forward, backward, norm, clipping, AdamW. On a GPU it is queued without
+// waiting, as a graph after the first steps, and its numbers come later.
+#pragma once
+
+#include <c10/core/Event.h>
+
+#include <deque>
+#include <functional>
+#include <optional>
+#include <span>
+
+#include "train/device.h"
+#include "train/optimizer.h"
+#include "train/profile.h"
+#include "train/task.h"
+
+namespace rtf::train {
+
+struct StepResult {
+  int64_t step = 0, epoch = 0;  // `step` counts from 1
+  double lr = 0, loss = 0, gradient_norm = 0;
+};
+
+class TrainingStep {
+ public:
+  // All of them outlive it.
+  TrainingStep(nn::SequenceModel model, const Task& task, Optimizer& optimizer, const TrainConfig& config,
+               c10::Device device, Profile& profile);
+
+  // Queues the step after `done` steps, over train.accumulate batches. From the first step on whose loss or gradient is
+  // not finite, the weights stay as they are.
+  void run(int64_t done, int64_t epoch, std::span<const Batch> batches);
+  // The same for one chunk, from `states`, which become those that it leaves; empty: from zero.
+  void run_chunk(int64_t done, int64_t epoch, const Batch& chunk, std::vector<at::Tensor>& states);
+  // The gradients alone, in the parameters.
+  void gradients(int64_t done, std::span<const Batch> batches);
+
+  // The numbers of the first step whose numbers were not asked for yet. None while the device is behind, unless `wait`
+  // or many steps are queued; none when there is no such step.
+  std::optional<StepResult> result(bool wait);
+
+ private:
+  // Work that becomes a graph.
+  struct Replayed {
+    int64_t runs = 0;
+    std::unique_ptr<DeviceGraph> graph;
+  };
+
+  bool on_gpu() const { return !device_.is_cpu(); }
+  Part part(Part of_cpu) const { return on_gpu() ? Part::device : of_cpu; }
+  void play(Replayed& replayed, const std::function<void()>& work);
+  const Batch& load(const Batch& batch);
+  void compute(int64_t done, std::span<const Batch> batches, bool update);
+  void forward_backward(const Batch& batch);
+  void backward(const at::Tensor& loss);
+  void finish();
+  void queue(int64_t done, int64_t epoch, double lr);
+
+  nn::SequenceModel model_;
+  const Task& task_;
+  Optimizer& optimizer_;
+  const TrainConfig& config_;
+  c10::Device device_;
+  Profile& profile_;
+
+  at::Tensor loss_sum_;  // over the batches of the step
+  at::Tensor numbers_;   // loss and gradient norm, float64
+  at::Tensor failed_;    // 1 once they were not finite
+  Batch fixed_, other_;  // on the device: where graphs read, and batches of another shape
+  Replayed whole_, last_;
+  bool replays_;
+
+  struct Pending {
+    StepResult result;
+    at::Tensor numbers;  // on the host
+    std::optional<c10::Event> arrived;
+  };
+  std::deque<Pending> pending_;
+};
+
+}  // namespace rtf::train

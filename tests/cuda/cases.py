@@ -1,0 +1,177 @@
+"""Random sizes, filters and signals for the tests on the GPU, and the bounds that go with them."""
+
+import math
+
+import numpy as np
+import oracle
+from scipy import signal
+
+import torch
+
+DEVICE = "cuda"
+# Relative to the largest value, for well-conditioned filters.
+BOUNDS = {torch.float32: 1e-5, torch.bfloat16: 1e-2}
+# Reflection coefficients make denominators whose condition number has no formula; past this order the others serve.
+REFLECTION_MOST = 64
+CONDITION_MOST = 1 << 21
+
+
+def is_prime(number):
+    return number > 1 and all(number % divisor for divisor in range(2, math.isqrt(number) + 1))
+
+
+def draw_length(rng, longest):
+    """1, a power of two, its neighbours, a prime, an odd number or any; as many short ones as long ones."""
+    length = int(np.exp(rng.uniform(0, np.log(longest + 1))))
+    power = 1 << (length.bit_length() - 1)
+    kind = rng.integers(6)
+    if kind == 0:
+        length = power
+    elif kind == 1:
+        length = power + int(rng.choice([-1, 1]))
+    elif kind == 2:
+        while length > 2 and not is_prime(length):
+            length -= 1
+    elif kind == 3:
+        length |= 1
+    return min(max(length, 1), longest)
+
+
+def draw_order(rng, length, most):
+    """0, small, anything up to the length, and a little past it."""
+    any_order = int(np.exp(rng.uniform(0, np.log(length + 1))))
+    return int(
+        min(
+            most,
+            rng.choice([0, 1, 2, 3, 8, 16, 33, any_order, length // 2, length - 1, length, length + 1, length + 5]),
+        )
+    )
+
+
+def condition(a, length):
+    """kappa = |a|_1 |1/A|_1, the larger of the recurrence's over the length and the circular one's of Algorithm 1."""
+    largest = 1.0
+    for row in np.unique(a, axis=0):
+        denominator = np.concatenate([[1.0], row])
+        norm = np.abs(row).sum()
+        circular = np.abs(np.fft.ifft(1 / np.fft.fft(oracle.fold(denominator, length)))).sum()
+        if len(row) * length > CONDITION_MOST and norm < 1:
+            recurrent = 1 / (1 - norm)  # the geometric series bounds it
+        else:
+            recurrent = np.abs(signal.lfilter([1.0], denominator, np.eye(1, length)[0])).sum()
+        largest = max(largest, (1 + norm) * max(circular, recurrent))
+    return largest
+
+
+class Case:
+    """Sizes, coefficients as float32 numbers, and what they are compared by."""
+
+    def __init__(self, rng, longest, most_order=1 << 15):
+        self.rng = rng
+        self.storage = [torch.float32, torch.bfloat16][int(rng.random() < 0.4)]
+        self.length = draw_length(rng, longest)
+        self.order = draw_order(rng, self.length, most_order)
+        # Long signals come few at a time: the CPU computes them in double.
+        most = 6 if self.length <= 4096 else 3
+        self.batch = int(rng.integers(1, most + 1))
+        self.groups = int(rng.integers(1, 4)) if self.length <= 4096 else 1
+        self.channels = self.groups * int(rng.integers(1, 4))
+
+    def __str__(self):
+        return (f"batch {self.batch}, length {self.length}, channels {self.channels}, denominators {self.groups}, "
+                f"order {self.order}")  # fmt: skip
+
+    def coefficients(self):
+        kinds = (0, 1, 2) if self.order <= REFLECTION_MOST else (1, 2)
+        f = oracle.draw_filter(self.rng, self.channels, self.groups, self.order, kinds=kinds)
+        a, b, h0 = (torch.tensor(x, dtype=torch.float32) for x in (f.a, f.b / np.sqrt(self.order + 1), f.h0))
+        self.kappa = condition(a.double().numpy(), self.length)
+        return a, b, h0
+
+    def bound(self):
+        """targets: as it stands up to kappa 1e2, multiplied by kappa over that beyond."""
+        return BOUNDS[self.storage] * max(1.0, getattr(self, "kappa", 1.0) / 1e2)
+
+    def normal(self, *shape, dtype=None):
+        values = torch.from_numpy(self.rng.standard_normal(shape, dtype=np.float32))
+        return values.to(dtype or self.storage)
+
+    def samples(self):
+        """(batch, length, channels) in one of the layouts that operators meet."""
+        shape = (self.batch, self.length, self.channels)
+        kind = self.rng.integers(4)
+        if kind == 0:
+            return self.normal(*shape)
+        if kind == 1:
+            return self.normal(self.batch, self.length, 2 * self.channels)[..., ::2]
+        return self.normal(self.batch, self.channels, self.length).transpose(1, 2)
+
+    def lengths(self):
+        """None, or how much of each sequence counts."""
+        return torch.from_numpy(self.rng.integers(0, self.length + 1, self.batch)) if self.rng.random() < 0.3 else None
+
+    def offsets(self):
+        inner = np.sort(self.rng.integers(0, self.length + 1, int(self.rng.integers(0, 4))))
+        return torch.tensor([0, *inner.tolist(), self.length])
+
+
+def on_device(tensor):
+    """The same values with the same strides on the GPU; a copy between devices would pack them."""
+    if tensor is None or not tensor.is_floating_point() or tensor.is_contiguous():
+        return None if tensor is None else tensor.to(DEVICE)
+    strides, sizes = tensor.stride(), tensor.shape
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides))
+    storage = torch.zeros(max(extent, 1), dtype=tensor.dtype, device=DEVICE)
+    return storage.as_strided(sizes, strides).copy_(tensor)
+
+
+def differentiate(function, inputs, outgoing=None):
+    """Outputs, and gradients to all inputs, of outputs that are pulled back along `outgoing`."""
+    leaves = [x.detach().requires_grad_() for x in inputs]
+    outputs = function(*leaves)
+    outputs = list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
+    differentiable = [y for y in outputs if y.requires_grad]
+    along = [g.to(y.device, y.dtype) for g, y in zip(outgoing, differentiable)]
+    gradients = torch.autograd.grad(differentiable, leaves, along, allow_unused=True)
+    return [y.detach() for y in outputs], [torch.zeros_like(x) if g is None else g for x, g in zip(leaves, gradients)]
+
+
+def terms(function, inputs, outgoing):
+    """The largest values of the gradients when the parts of a sum, one for each row of the outputs, do not cancel."""
+    total = [torch.zeros_like(x) for x in inputs]
+    for row in range(max(len(g) for g in outgoing)):
+        one = [torch.where(torch.arange(len(g)).view(-1, *[1] * (g.dim() - 1)) == row, g, 0) for g in outgoing]
+        for sum_, part in zip(total, differentiate(function, inputs, one)[1]):
+            sum_ += part.abs()
+    return [float(x.max()) if x.numel() else 0.0 for x in total]
+
+
+def compare(case, function, inputs):
+    """The worst error of outputs and gradients on the GPU against the CPU in double, each relative to the largest value
+    of its own, as a share of the bound. `function(device, *inputs)`; floating-point inputs are differentiated."""
+    with torch.no_grad():
+        shapes = function("cpu", *(x.double() for x in inputs))
+    shapes = shapes if isinstance(shapes, (tuple, list)) else [shapes]
+    outgoing = [case.normal(*y.shape) for y in shapes]
+    in_double = (lambda *x: function("cpu", *x), [x.double() for x in inputs], [g.double() for g in outgoing])
+    expected = differentiate(*in_double)
+    got = differentiate(lambda *x: function(DEVICE, *x), [on_device(x) for x in inputs], outgoing)
+    worst = 0.0
+    # What is zero but for rounding in double, as the gradient to a of one sample from rest.
+    nothing = 1e-10 * max(float(y.abs().max()) for part in expected for y in part if y.numel())
+    for kind, ours, theirs in zip(("output", "gradient"), got, expected):
+        for number, (x, y) in enumerate(zip(ours, theirs)):
+            assert x.shape == y.shape, f"{kind} {number}: shape {tuple(x.shape)}, on the CPU {tuple(y.shape)}"
+            if y.numel() == 0:
+                continue
+            x, largest = x.cpu().double(), max(float(y.abs().max()), nothing)
+            error = float((x - y).abs().max())
+            if kind == "gradient" and error > case.bound() * largest:
+                largest = max(largest, terms(*in_double)[number])
+            share = error / max(case.bound() * largest, 1e-300)
+            assert share <= 1, (
+                f"{kind} {number}: off by {error / max(largest, 1e-300):.2e} of the largest value, "
+                f"bound {case.bound():.2e}; {case}"
+            )
+            worst = max(worst, share)
+    return worst

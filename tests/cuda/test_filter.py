@@ -1,0 +1,171 @@
+"""filter on the GPU: chunks for small orders, transforms for others, against the CPU in double; and its gradients."""
+
+import numpy as np
+import oracle
+import pytest
+
+torch = pytest.importorskip("torch")
+
+LARGEST_CHUNKED = 64
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5, torch.bfloat16: 1e-2}
+
+
+class Case:
+    """A random filter, signals and states; sequences whole, padded or packed."""
+
+    def __init__(self, seed, order=None, length=None, dtype=torch.float64):
+        rng = np.random.default_rng([7, seed])
+        groups = int(rng.integers(1, 4))
+        channels = groups * int(rng.integers(1, 4))
+        self.order = int(rng.choice([0, 1, 2, 5, 8, 9, 16, 17, 31, 32, 33, 64])) if order is None else order
+        # Chunks are of 32 or 64 samples, and 16 of them are taken at a time.
+        self.length = int(rng.choice([1, 3, 31, 32, 65, 511, 512, 513, 1024, 1030, 2100])) if length is None else length
+        self.filter = oracle.draw_filter(rng, channels, groups, self.order)
+        self.kappa = oracle.condition(self.filter, self.length + self.order + 1)
+        draw = lambda *shape: torch.tensor(rng.standard_normal(shape))
+        self.layout = ["whole", "padded", "packed"][seed % 3]
+        batch = 1 if self.layout == "packed" else int(rng.integers(1, 12))
+        self.options = {}
+        self.sequences = batch
+        if self.layout == "padded":
+            self.options["lengths"] = torch.tensor(rng.integers(0, self.length + 1, batch))
+        if self.layout == "packed":
+            inner = np.sort(rng.integers(0, self.length + 1, int(rng.integers(0, 5))))
+            self.options["offsets"] = torch.tensor([0, *inner, self.length])
+            self.sequences = len(inner) + 1
+        # Rounded once: both sides then see the same numbers.
+        self.u, self.dy = (draw(batch, self.length, channels).to(dtype).double() for _ in range(2))
+        self.state = draw(self.sequences, channels, self.order) if rng.integers(3) else None
+        self.dstate = draw(self.sequences, channels, self.order)
+        self.coefficients = [torch.tensor(x) for x in (self.filter.a, self.filter.b, self.filter.h0)]
+        self.turned = bool(rng.integers(2))  # channels last in memory: copied on the way
+
+    def on_gpu(self, dtype):
+        move = lambda x: x if x is None else x.cuda()
+        signals = [move(x.to(dtype)) for x in (self.u, self.dy)]
+        if not self.turned:
+            signals = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in signals]
+        options = {name: move(value) for name, value in self.options.items()}
+        return *signals, [move(x) for x in self.coefficients], move(self.state), move(self.dstate), options
+
+
+def assert_close(actual, expected, kappa, dtype, what):
+    assert actual.shape == expected.shape, what
+    if expected.numel() == 0:
+        return
+    limit = max(TOLERANCE[dtype], 1e-16 * kappa)
+    error = (actual.cpu().double() - expected).abs().max() / max(expected.abs().max(), 1e-30)
+    assert error <= limit, f"{what}: relative error {error:.3g}, condition {kappa:.3g}"
+
+
+def check(cuda_ops, case, dtype):
+    u, _, coefficients, state, _, options = case.on_gpu(dtype)
+    y, end = cuda_ops.filter(u, *coefficients, state, **options)
+    expected_y, expected_end = cuda_ops.filter(case.u, *case.coefficients, case.state, **case.options)
+    where = f"order {case.order}, length {case.length}, {case.layout}"
+    assert y.dtype == dtype and end.dtype == torch.float64
+    assert_close(y, expected_y, case.kappa, dtype, "y, " + where)
+    # The state is double whatever the samples.
+    assert_close(end, expected_end, case.kappa, torch.float64, "state, " + where)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_values(cuda_ops, dtype):
+    for seed in range(45):
+        check(cuda_ops, Case(seed, dtype=dtype), dtype)
+
+
+@pytest.mark.parametrize("order", [LARGEST_CHUNKED + 1, 200])
+def test_larger_orders(cuda_ops, order):
+    for seed in range(6):
+        for length in (1, 100, 777):
+            check(cuda_ops, Case(seed, order, length), torch.float64)
+            check(cuda_ops, Case(seed, order, length, torch.float32), torch.float32)
+
+
+@pytest.mark.parametrize("order", [0, 1, 7, 16, 24, 40, 70])
+def test_gradients(cuda_ops, order):
+    for seed in range(6):
+        for length in (1, 20, 600):
+            case = Case(seed, order, length)
+            u, dy, coefficients, state, dstate, options = case.on_gpu(torch.float64)
+            actual = cuda_ops.filter_backward(dy, dstate, u, *coefficients, state, **options)
+            expected = cuda_ops.filter_backward(
+                case.dy, case.dstate, case.u, *case.coefficients, case.state, **case.options
+            )
+            scale = max(x.abs().max().item() for x in expected if x.numel())
+            for name, x, wanted in zip(("u", "a", "b", "h0", "state"), actual, expected):
+                assert x.shape == wanted.shape
+                # Rounding is that of the largest sum: a gradient that is zero by cancellation need not come out as one.
+                error = (x.cpu() - wanted).abs().max().item() / scale if wanted.numel() else 0
+                assert error <= 1e-10 * max(1, case.kappa / 1e6), f"{name}: {error:.3g} at order {order}, {case.layout}"
+
+
+@pytest.mark.parametrize("seed, order", [(0, 3), (1, 9), (2, 3), (0, 33), (1, 65), (2, 65), (2, 0)])
+def test_gradcheck(cuda_ops, seed, order):
+    case = Case(seed, order, length=7)
+    u, _, coefficients, _, _, options = case.on_gpu(torch.float64)
+    state = torch.randn(case.sequences, case.filter.channels, order, dtype=torch.float64, device="cuda")
+    inputs = [x.requires_grad_() for x in (u, *coefficients, state)]
+    assert torch.autograd.gradcheck(lambda *z: cuda_ops.filter(*z, **options), inputs, nondet_tol=0.0)
+    assert torch.autograd.gradcheck(lambda *z: cuda_ops.filter(*z, **options), inputs[:4], nondet_tol=0.0)
+
+
+def test_chunks_are_the_whole(cuda_ops):
+    """A stream may be cut anywhere, and is the same in prompts and in steps."""
+    torch.manual_seed(0)
+    f = oracle.draw_filter(np.random.default_rng(3), 4, 2, 12)
+    coefficients = [torch.tensor(x).cuda() for x in (f.a, f.b, f.h0)]
+    u = torch.randn(2, 700, 4, dtype=torch.float64, device="cuda")
+    y, end = cuda_ops.prefill(u, *coefficients)
+    state, parts = torch.zeros(2, 4, 12, dtype=torch.float64, device="cuda"), []
+    for part in u.split([1, 30, 32, 600, 37], dim=1):
+        out, state = cuda_ops.prefill(part, *coefficients, state)
+        parts.append(out)
+    torch.testing.assert_close(torch.cat(parts, 1), y, rtol=0, atol=1e-12 * y.abs().max().item())
+    torch.testing.assert_close(state, end, rtol=0, atol=1e-12 * end.abs().max().item())
+    state = torch.zeros_like(state)
+    for t in range(50):
+        out, state = cuda_ops.step(u[:, t], *coefficients, state)
+        torch.testing.assert_close(out, y[:, t], rtol=0, atol=1e-12 * y.abs().max().item())
+
+
+def test_a_pole_on_the_circle(cuda_ops):
+    """A running sum over 2^15 samples stays exact to rounding."""
+    u = torch.randn(3, 1 << 15, 2, dtype=torch.float64)
+    a, b, h0 = torch.tensor([[-1.0]]).double(), torch.ones(2, 1).double(), torch.ones(2).double()
+    y, end = cuda_ops.filter(u.cuda(), a.cuda(), b.cuda(), h0.cuda())
+    expected = u.cumsum(1)
+    assert_close(y, expected, 1, torch.float64, "y")
+    assert_close(end[..., 0], expected[:, -1], 1, torch.float64, "state")
+
+
+def test_the_same_bits_twice_and_in_a_graph(cuda_ops):
+    case = Case(3, order=16, length=2100, dtype=torch.float32)
+    u, _, coefficients, state, _, _ = case.on_gpu(torch.float32)
+    y, end = cuda_ops.filter(u, *coefficients, state)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured_y, captured_end = cuda_ops.filter(u, *coefficients, state)
+    captured_y.zero_()
+    graph.replay()
+    assert torch.equal(captured_y, y) and torch.equal(captured_end, end)
+
+
+def test_refusals(cuda_ops):
+    case = Case(0, order=3, length=5)
+    u, _, (a, b, h0), _, _, _ = case.on_gpu(torch.float32)
+    refused = [
+        (r"\[rtf::filter\] a is on cpu and u on cuda:0; move them to one device", lambda: (u, a.cpu(), b, h0)),
+        (r"\[rtf::filter\] the state is .*; states are float64", lambda: (u, a, b, h0, torch.zeros(u.shape[0], b.shape[0], 3).cuda())),
+        (r"\[rtf::filter\] the state has shape", lambda: (u, a, b, h0, torch.zeros(1, 1, 1).double().cuda())),
+        (r"\[rtf::filter\] u has shape", lambda: (u[..., :0], a, b, h0)),
+        (r"\[rtf::filter\] .* numbers; float32, float64 and bfloat16", lambda: (u.half(), a, b, h0)),
+    ]  # fmt: skip
+    for message, arguments in refused:
+        with pytest.raises(ValueError, match=message):
+            cuda_ops.filter(*arguments())
+    with pytest.raises(ValueError, match=r"lengths\[0\] is 6; the sequences have 5 samples"):
+        cuda_ops.filter(u, a, b, h0, lengths=torch.full((u.shape[0],), 6))
+    with pytest.raises(ValueError, match=r"\[rtf::filter\] lengths has 1 values; the batch has 2"):
+        cuda_ops.filter(u[:1].expand(2, -1, -1), a, b, h0, lengths=torch.ones(1, dtype=torch.long).cuda())

@@ -1,0 +1,78 @@
+// A captured step gives what plain steps give; skipped without a CUDA device.
+#include "rtf_torch/step_graph.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+namespace rtf::nn {
+namespace {
+
+SequenceModel make_model(Decoder decoder, int64_t vocabulary, Norm norm) {
+  SequenceModelOptions options;
+  options.vocabulary = vocabulary;
+  options.features = 3;
+  options.layers = 3;
+  options.layer.channels = 8;
+  options.layer.order = 5;
+  options.layer.length = 64;
+  options.layer.denominators = 2;
+  options.layer.init = Init::montel;
+  options.norm = norm;
+  options.decoder = decoder;
+  options.outputs = 4;
+  SequenceModel model(options);
+  model->to(at::kCUDA);
+  model->eval();
+  return model;
+}
+
+class StepGraphTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "there is no CUDA device";
+  }
+};
+
+void expect_same_streams(SequenceModel model, int64_t batch) {
+  StepGraph graph(model, batch);
+  ModelState state = model->make_state(batch);
+  const bool tokens = model->options.vocabulary > 0;
+  const auto options = at::TensorOptions(at::kCUDA);
+  for (int round = 0; round < 2; ++round) {
+    for (int t = 0; t < 20; ++t) {
+      const at::Tensor x = tokens ? at::randint(model->options.vocabulary, {batch}, options.dtype(at::kLong))
+                                  : at::randn({batch, model->options.features}, options);
+      const at::Tensor expected = model->step(x, state), actual = graph.step(x);
+      ASSERT_TRUE(at::allclose(actual, expected, 1e-5, 1e-6)) << "at step " << t << " of round " << round;
+      for (std::size_t i = 0; i < state.states.size(); ++i)
+        ASSERT_TRUE(at::allclose(graph.state().states[i], state.states[i], 1e-5, 1e-6)) << "layer " << i;
+    }
+    // Zeros start the streams anew.
+    state = model->make_state(batch);
+    for (const at::Tensor& each : graph.state().states) each.zero_();
+    for (const at::Tensor& each : {graph.state().sum, graph.state().count})
+      if (each.defined()) each.zero_();
+  }
+}
+
+TEST_F(StepGraphTest, StepsAsTheModelDoes) {
+  for (const int64_t batch : {1, 7}) {
+    expect_same_streams(make_model(Decoder::position, 0, Norm::batch), batch);
+    expect_same_streams(make_model(Decoder::position, 11, Norm::layer), batch);
+    expect_same_streams(make_model(Decoder::pool, 11, Norm::batch), batch);
+  }
+}
+
+TEST_F(StepGraphTest, RefusesWhatCannotBeCaptured) {
+  SequenceModel model = make_model(Decoder::position, 0, Norm::batch);
+  StepGraph graph(model, 2);
+  EXPECT_THROW(graph.step(at::zeros({3, 3}, at::kCUDA)), c10::Error);
+  model->train();
+  EXPECT_THROW(StepGraph(model, 2), c10::Error);
+  model->eval();
+  model->to(at::kCPU);
+  EXPECT_THROW(StepGraph(model, 2), c10::Error);
+}
+
+}  // namespace
+}  // namespace rtf::nn
