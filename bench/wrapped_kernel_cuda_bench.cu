@@ -28,7 +28,7 @@ class DeviceArray {
   DeviceArray(const DeviceArray&) = delete;
   ~DeviceArray() { cudaFree(data_); }
   T* get() const { return data_; }
-  Numbers numbers() const { return {data_, NumberType::float32}; }
+  Numbers numbers() const { return {data_, Type::float32}; }
 
  private:
   T* data_ = nullptr;

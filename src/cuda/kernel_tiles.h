@@ -11,7 +11,7 @@ namespace rtf::cuda {
 constexpr std::size_t tile_bytes = 64 << 20;
 
 // Some groups with all of their channels, or one group with some of them.
-struct Tile {
+struct KernelTile {
   int64_t group, groups, begin, per_group;
 
   int64_t channels() const { return groups * per_group; }
@@ -21,9 +21,9 @@ struct Tile {
   int64_t spectra() const { return shared_denominators() ? groups : pairs(); }
 };
 
-class Tiles {
+class KernelTiles {
  public:
-  Tiles(const KernelSizes& sizes, bool gradient) : sizes_(sizes), signals_(gradient ? 2 : 1) {
+  KernelTiles(const KernelSizes& sizes, bool gradient) : sizes_(sizes), signals_(gradient ? 2 : 1) {
     const int64_t each = sizes.channels_per_group();
     const int64_t fit = std::max<int64_t>(tile_bytes / (sizes.length * 2 * sizeof(double)), 4);  // rows of scratch
     const int64_t twice_rows = each % 2 == 0 ? 2 + signals_ * each : (1 + signals_) * each;      // of a group
@@ -32,7 +32,7 @@ class Tiles {
     per_group_ = groups_ > 1 ? each : std::min(each, (fit - 1) / signals_ * 2);
   }
 
-  Tile largest() const { return {0, groups_, 0, per_group_}; }
+  KernelTile largest() const { return {0, groups_, 0, per_group_}; }
   int64_t scratch_rows() const { return largest().spectra() + signals_ * largest().pairs(); }
 
   template <class Body>
@@ -40,7 +40,7 @@ class Tiles {
     const int64_t each = sizes_.channels_per_group();
     for (int64_t group = 0; group < sizes_.groups; group += groups_)
       for (int64_t begin = 0; begin < each; begin += per_group_)
-        body(Tile{group, std::min(groups_, sizes_.groups - group), begin, std::min(per_group_, each - begin)});
+        body(KernelTile{group, std::min(groups_, sizes_.groups - group), begin, std::min(per_group_, each - begin)});
   }
 
  private:

@@ -22,7 +22,7 @@ template <int length>
 struct RealRow {
   static constexpr int half = length / 2;
   static constexpr int numbers = length <= 2048 ? 4 : 8;  // a thread holds; few where there are few threads
-  using Fft = BlockFft<half, numbers, 1>;
+  using Fft = DoubleFft<half, numbers, 1>;
   static constexpr int threads = Fft::threads, stride = Fft::stride;
   static constexpr int blocks = std::max(1, 512 / threads);  // a multiprocessor holds at least: 128 registers a thread
   static constexpr std::size_t spectrum_bytes = half * sizeof(Complex);

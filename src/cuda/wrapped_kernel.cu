@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "cuda/denominator_sum.h"
-#include "cuda/device.h"
+#include "cuda/launch.h"
 #include "cuda/real_row.h"
 #include "cuda/wrapped_kernel.h"
 #include "cuda/wrapped_kernel_long.h"
@@ -62,6 +62,8 @@ __global__ void __launch_bounds__(RealRow<length>::threads, RealRow<length>::blo
   using Slot = Slots<length, 1>;
   extern __shared__ __align__(16) char shared[];
   RealRow<length> row(shared);
+  let_next_start();
+  wait_for_previous();
   Complex* inverse_a = Slot::at(0, shared, p.slots);
   for (int64_t chunk = blockIdx.x; chunk < p.chunks.total; chunk += gridDim.x) {
     const ChannelRange range = channels_of(p, chunk);
@@ -81,7 +83,7 @@ __global__ void __launch_bounds__(RealRow<length>::threads, RealRow<length>::blo
 #pragma unroll
       for (int i = 0; i < row.numbers; ++i) {
         const int64_t at = channel * (length / 2) + threadIdx.x + i * row.stride;
-        if (p.kernel.type == NumberType::float32)
+        if (p.kernel.type == Type::float32)
           static_cast<float2*>(p.kernel.data)[at] = make_float2(row.z[i].x, row.z[i].y);
         else
           static_cast<Complex*>(p.kernel.data)[at] = row.z[i];
@@ -97,6 +99,8 @@ __global__ void __launch_bounds__(RealRow<length>::threads, RealRow<length>::blo
   using Slot = Slots<length, 3>;
   extern __shared__ __align__(16) char shared[];
   RealRow<length> row(shared);
+  let_next_start();
+  wait_for_previous();
   Complex* inverse_a = Slot::at(0, shared, p.slots);
   Complex* quotient = Slot::at(1, shared, p.slots);
   Complex* sum = Slot::at(2, shared, p.slots);
@@ -142,6 +146,7 @@ template <int length, int slots>
 int64_t resident_blocks(void (*kernel)(const Arguments)) {
   static const int64_t count = [&] {
     constexpr std::size_t bytes = Slots<length, slots>::shared_bytes;
+    allow_shared_memory("kernel", kernel, bytes);
     int device = 0, processors = 0, blocks = 0;
     check("kernel", cudaGetDevice(&device));
     check("kernel", cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
@@ -164,7 +169,6 @@ struct Launch {
 
 template <int length, int slots>
 Launch plan_launch(const KernelSizes& sizes, void (*kernel)(const Arguments)) {
-  allow_shared_memory("kernel", kernel, Slots<length, slots>::shared_bytes);  // each device has to be told
   const int64_t resident = resident_blocks<length, slots>(kernel), each = sizes.channels_per_group();
   Chunks chunks;
   chunks.channels = std::clamp<int64_t>(ceil_div(sizes.channels, resident), 1, each);
@@ -196,9 +200,9 @@ Launch plan_launch(const KernelSizes& sizes, bool gradient) {
   }
 }
 
-void run(const Launch& launch, const Arguments& arguments, cudaStream_t stream) {
-  launch.kernel<<<static_cast<unsigned>(launch.blocks), launch.threads, launch.shared_bytes, stream>>>(arguments);
-  check("kernel", cudaGetLastError());
+void run(const Launch& plan, const Arguments& arguments, cudaStream_t stream) {
+  cuda::launch("kernel", Start::early, plan.kernel, static_cast<unsigned>(plan.blocks), plan.threads, plan.shared_bytes,
+               stream, arguments);
 }
 
 constexpr int64_t longest_row = 1 << 14;
@@ -235,7 +239,7 @@ void wrapped_kernel_vjp(const KernelSizes& sizes, Numbers dk, Numbers a, Numbers
   if (sizes.length > longest_row) return long_kernel_vjp(sizes, dk, a, b, da, db, dh0, workspace, stream);
   const Launch launch = plan_launch(sizes, true);
   Numbers partial = da;  // of each chunk; the sum over those of a group comes after
-  if (launch.chunks.per_group > 1) partial = {static_cast<char*>(workspace) + launch.workspace(), NumberType::float64};
+  if (launch.chunks.per_group > 1) partial = {static_cast<char*>(workspace) + launch.workspace(), Type::float64};
   run(launch, {sizes, launch.chunks, a, b, {}, {}, dk, partial, db, dh0, static_cast<char*>(workspace)}, stream);
   if (launch.chunks.per_group > 1)
     sum_denominators(

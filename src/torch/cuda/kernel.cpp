@@ -34,9 +34,9 @@ int64_t check_gradient(const char* operation, const Tensor& dk, const Tensor& b)
 
 cuda::Numbers numbers(const Tensor& contiguous) {
   const auto type = contiguous.scalar_type();
-  return {contiguous.data_ptr(), type == at::kDouble  ? cuda::NumberType::float64
-                                 : type == at::kFloat ? cuda::NumberType::float32
-                                                      : cuda::NumberType::bfloat16};
+  return {contiguous.data_ptr(), type == at::kDouble  ? cuda::Type::float64
+                                 : type == at::kFloat ? cuda::Type::float32
+                                                      : cuda::Type::bfloat16};
 }
 
 Tensor workspace(std::size_t bytes, const Tensor& on) {
