@@ -1,6 +1,5 @@
 #include "cuda/denominator_sum.h"
-
-#include "cuda/device.h"
+#include "cuda/launch.h"
 #include "cuda/number_rows.h"
 
 namespace rtf::cuda {
@@ -9,9 +8,11 @@ namespace {
 constexpr int columns = 32, parts = 16;
 
 // A block has 32 coefficients of a group: `parts` threads each sum every parts-th term, then one adds their sums.
-__global__ void __launch_bounds__(columns * parts) sum_terms(const DenominatorSum p) {
+__global__ void __launch_bounds__(columns* parts) sum_terms(const DenominatorSum p) {
   __shared__ double partial[parts][columns];
   const int64_t k = static_cast<int64_t>(blockIdx.x) * columns + threadIdx.x, group = blockIdx.y;
+  let_next_start();
+  wait_for_previous();
   double sum = 0;
   if (k < p.order)
     for (int64_t term = threadIdx.y; term < p.terms_per_group; term += parts)
@@ -29,8 +30,7 @@ __global__ void __launch_bounds__(columns * parts) sum_terms(const DenominatorSu
 void sum_denominators(const DenominatorSum& sum, cudaStream_t stream) {
   if (sum.order == 0) return;
   const dim3 grid(static_cast<unsigned>((sum.order + columns - 1) / columns), static_cast<unsigned>(sum.groups));
-  sum_terms<<<grid, dim3(columns, parts), 0, stream>>>(sum);
-  check("kernel_backward", cudaGetLastError());
+  launch("kernel_backward", Start::early, sum_terms, grid, dim3(columns, parts), 0, stream, sum);
 }
 
 }  // namespace rtf::cuda
