@@ -112,8 +112,6 @@ __global__ void __launch_bounds__(radix* together) transform_columns(const Colum
   const bool has_second = pairs.has_second(item), first_point = part.h0.data && n2 == 0 && threadIdx.y == 0;
   Complex* scratch = part.scratch + item * length;
   Complex z[radix];
-  let_next_start();
-  wait_for_previous();
   if constexpr (!back) {
     load_pair(pairs, item, length, point, z);
     if (first_point) store_number(part.h0, pairs.index(item), z[0].x);
@@ -142,7 +140,7 @@ inline void run_columns(bool back, const ColumnArguments& arguments, cudaStream_
   const int64_t items = arguments.parts[0].items + arguments.parts[1].items + arguments.parts[2].items;
   const dim3 grid(arguments.rows / together, static_cast<unsigned>(items));
   const auto kernel = back ? transform_columns<true> : transform_columns<false>;
-  launch("kernel", Start::early, kernel, grid, dim3(together, radix), shared_bytes, stream, arguments);
+  launch("kernel", kernel, grid, dim3(together, radix), shared_bytes, stream, arguments);
 }
 
 }  // namespace rtf::cuda

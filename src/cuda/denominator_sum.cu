@@ -11,8 +11,6 @@ constexpr int columns = 32, parts = 16;
 __global__ void __launch_bounds__(columns* parts) sum_terms(const DenominatorSum p) {
   __shared__ double partial[parts][columns];
   const int64_t k = static_cast<int64_t>(blockIdx.x) * columns + threadIdx.x, group = blockIdx.y;
-  let_next_start();
-  wait_for_previous();
   double sum = 0;
   if (k < p.order)
     for (int64_t term = threadIdx.y; term < p.terms_per_group; term += parts)
@@ -30,7 +28,7 @@ __global__ void __launch_bounds__(columns* parts) sum_terms(const DenominatorSum
 void sum_denominators(const DenominatorSum& sum, cudaStream_t stream) {
   if (sum.order == 0) return;
   const dim3 grid(static_cast<unsigned>((sum.order + columns - 1) / columns), static_cast<unsigned>(sum.groups));
-  launch("kernel_backward", Start::early, sum_terms, grid, dim3(columns, parts), 0, stream, sum);
+  launch("kernel_backward", sum_terms, grid, dim3(columns, parts), 0, stream, sum);
 }
 
 }  // namespace rtf::cuda

@@ -48,8 +48,6 @@ __global__ void __launch_bounds__(DoubleFft<rows, per_thread, 2>::threads) divid
   const auto k2 = [](int i) { return static_cast<int>(threadIdx.x + i * Fft::stride); };
   const auto mirrored = [&](int k) { return k1 == 0 ? (rows - k) % rows : rows - 1 - k; };
   Complex z[results][per_thread];
-  let_next_start();
-  wait_for_previous();
 #pragma unroll 1
   for (int signal = 0; signal < signals; ++signal) {
     const Complex* from = signal == 0   ? p.denominators + pair / p.pairs_per_spectrum * length + start
@@ -120,8 +118,7 @@ void run_lines(const LineArguments& arguments, int64_t pairs, cudaStream_t strea
   using Fft = DoubleFft<rows, per_thread, 2>;
   constexpr std::size_t shared_bytes = Fft::shared_bytes + (gradient ? 6 : 4) * rows * sizeof(Complex);
   const dim3 grid(columns / 2 + 1, static_cast<unsigned>(pairs));
-  launch("kernel", Start::early, divide_lines<rows, gradient>, grid, dim3(Fft::stride, 2), shared_bytes, stream,
-         arguments);
+  launch("kernel", divide_lines<rows, gradient>, grid, dim3(Fft::stride, 2), shared_bytes, stream, arguments);
 }
 
 template <bool gradient>
