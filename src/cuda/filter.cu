@@ -63,8 +63,8 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1) f
         use(block, half, from + offset_of(block, half), rest - offset_of(block, half));
     }
   };
-  const auto load = [&](Quad<T> (&samples)[blocks][2], int64_t from) {
-    if (from < whole_length) {
+  const auto load = [&](Quad<T> (&samples)[blocks][2], int64_t from, bool whole) {
+    if (whole) {
       each_four(from, [&](int block, int half, int64_t at, int) {
         samples[block][half] = *reinterpret_cast<const Quad<T>*>(stream_of(half).u + at);
       });
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1) f
   // makes place for the next samples. The largest order has no registers to keep it in.
   constexpr bool early = order <= 32;
   Quad<T> samples[blocks][2];
-  if (early) load(samples, 0);
+  if (early) load(samples, 0, whole_length > 0);
   make_tables(tables, p, channel);
   if (sequence >= p.sequences) return;
 
@@ -99,8 +99,10 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1) f
     if (8 * q + 2 * column + e < n) to[8 * q + 2 * column + e] = value;
   };
 
-  const auto advance = [&](auto whole, int64_t from) {
-    if (!early) load(samples, from);
+  // `inner`: this turn and the next are whole ones, and there is nothing to ask.
+  const auto advance = [&](auto inner, int64_t from) {
+    const bool whole = inner || from < whole_length;
+    if (!early) load(samples, from, whole);
     double z[tiles][4] = {}, result[early ? blocks : 1][2][4] = {};
 #pragma unroll
     for (int block = 0; block < blocks; ++block) {
@@ -115,7 +117,7 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1) f
 #pragma unroll
         for (int to = block; to < blocks; ++to) add_direct(result[early ? to : 0], a, tables.direct[to - block], lane);
     }
-    if (early && from + turn < length) load(samples, from + turn);
+    if (early && (inner || from + turn < length)) load(samples, from + turn, inner || from + turn < whole_length);
 
     // The state after each chunk: the one before the first enters there, then a scan.
 #pragma unroll
@@ -147,7 +149,7 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1) f
         }
 
     // Where a sequence ends inside the turn, the state before its last chunk.
-    if (!whole)
+    if (!inner)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const Stream<T>& stream = stream_of(half);
@@ -185,7 +187,7 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1) f
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const Stream<T>& stream = stream_of(half);
-        const int offset = offset_of(block, half), left = whole ? 4 : stream.rest(from, turn) - offset;
+        const int offset = offset_of(block, half);
         T* at = stream.y + from + offset;
         Quad<T> four;
 #pragma unroll
@@ -193,6 +195,7 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1) f
         if (whole) {
           *reinterpret_cast<Quad<T>*>(at) = four;
         } else {
+          const int left = stream.rest(from, turn) - offset;
 #pragma unroll
           for (int j = 0; j < 4; ++j)
             if (j < left) at[j] = four.at[j];
@@ -200,10 +203,11 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1) f
       }
     }
   };
+  int64_t from = 0;
 #pragma unroll 1
-  for (int64_t from = 0; from < whole_length; from += turn) advance(std::true_type(), from);
+  for (; from + turn < whole_length; from += turn) advance(std::true_type(), from);
 #pragma unroll 1
-  for (int64_t from = whole_length; from < length; from += turn) advance(std::false_type(), from);
+  for (; from < length; from += turn) advance(std::false_type(), from);
 
 #pragma unroll
   for (int s = 0; s < together; ++s) {
