@@ -265,7 +265,7 @@ struct Grid {
     steps = static_cast<std::uint32_t>(along);
     units = static_cast<std::uint32_t>(at.batch * along);
     // Enough blocks to fill a GPU; it depends on the sizes alone, so that sums are the same everywhere.
-    splits = std::clamp(2048 / groups, 1u, (units + threads - 1) / threads);
+    splits = std::clamp(1024 / groups, 1u, (units + threads - 1) / threads);
   }
 };
 

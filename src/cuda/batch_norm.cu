@@ -51,28 +51,30 @@ __device__ Sums warp_sum(Sums sums) {
 
 // The sums over all threads of the cluster, in every thread.
 __device__ Sums cluster_sum(Sums sums) {
-  __shared__ Sums of_warps[threads / 32], of_block, total;
+  __shared__ Sums of_warps[threads / 32], of_block;
   const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   sums = warp_sum(sums);
   if (lane == 0) of_warps[warp] = sums;
   __syncthreads();
   if (warp == 0) {
     sums = warp_sum(lane < threads / 32 ? of_warps[lane] : Sums{0, 0});
-    if (lane == 0) of_block = total = sums;
+    if (lane == 0) of_block = sums;
   }
 #if __CUDA_ARCH__ >= 900
   const auto cluster = groups::this_cluster();
   if (cluster.num_blocks() > 1) {
+    __shared__ Sums of_cluster;
     cluster.sync();
     if (warp == 0) {
       sums = warp_sum(lane < cluster.num_blocks() ? *cluster.map_shared_rank(&of_block, lane) : Sums{0, 0});
-      if (lane == 0) total = sums;
+      if (lane == 0) of_cluster = sums;
     }
     cluster.sync();  // no block may leave while another reads its sums
+    return of_cluster;
   }
 #endif
   __syncthreads();
-  return total;
+  return of_block;
 }
 
 // A channel's numbers, `width` of them a step, and which steps are this thread's: `turn` of them at a time.
