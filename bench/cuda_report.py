@@ -222,7 +222,7 @@ def report_training(rows, verdicts):
     lines = []
     for one in cuda_training.CONFIGURATIONS:
         name = one["name"]
-        jax, eager = ms.get(("JAX", name)), ms.get(("PyTorch", name))
+        jax, release = ms.get(("JAX", name)), ms.get(("release", name))
         cells = [number(ms.get((f"ours, {precision}", name)), ".2f") for precision in cuda_training.PRECISIONS]
         ours, half = ms.get(("ours, tf32", name)), ms.get(("ours, bf16", name))
         ratio, mark = "-", ""
@@ -237,11 +237,11 @@ def report_training(rows, verdicts):
             "pre" if one["prenorm"] else "post"
         ) + f"norm, {one['denominators']} den., dropout {one['dropout']:g}/{one['inner_dropout']:g}"
         lines.append([name, sizes, norm, "both" if one["bidirectional"] else "causal", *cells, number(jax, ".2f"),
-                      f"{ratio}{mark}", f"{jax / half:.2f}" if half and jax else "-", number(eager, ".2f"),
-                      f"{eager / ours:.2f}" if ours and eager else "-"])  # fmt: skip
+                      f"{ratio}{mark}", f"{jax / half:.2f}" if half and jax else "-", number(release, ".2f"),
+                      f"{release / ours:.2f}" if ours and release else "-"])  # fmt: skip
     table(f"Training step, ms; batch norm, AdamW; {TRAINING_MUST} times as fast as JAX TF32 needed, aim {TRAINING_AIM}",
           ["task", "layers x channels", "norm, denominators, dropout outer/inner", "direction", "ours fp32", "tf32",
-           "bf16", "JAX tf32", "x ours tf32", "x bf16", "PyTorch tf32", "x ours tf32"], lines)  # fmt: skip
+           "bf16", "JAX tf32", "x ours tf32", "x bf16", "release tf32", "x ours tf32"], lines)  # fmt: skip
 
 
 def report(results, picture):

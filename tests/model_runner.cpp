@@ -176,7 +176,9 @@ class Session {
       optimizer.drop_gradients();
       optimizer.begin_step();
       at::mse_loss(model_->forward(input_.at("x"), lengths_), input_.at("target")).backward();
-      optimizer.update(optimizer.gradient_norm(), at::zeros({}, at::TensorOptions(at::kFloat).device(device_)));
+      at::Tensor norm = at::zeros({}, at::TensorOptions(at::kDouble).device(device_));
+      optimizer.gradient_norm(norm);
+      optimizer.update(norm, at::zeros({}, at::TensorOptions(at::kFloat).device(device_)));
     }
   }
 

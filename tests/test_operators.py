@@ -98,6 +98,7 @@ def test_gradients(torch_ops, sizes):
         assert check(lambda *z: torch_ops.layer_norm(*z)[0], (u, b.sum(1).detach().requires_grad_(), h0))
     tokens = torch.arange(u.shape[0] * u.shape[1]).view(u.shape[:2]) % k.shape[0]
     assert check(lambda w: torch_ops.embedding(tokens, w), (k,))
+    assert check(torch_ops.spread, (u[:, :, 0].detach().requires_grad_(), k[:, 0].detach().requires_grad_(), h0))
 
 
 def test_packed_sequences_are_on_their_own(torch_ops):
@@ -164,6 +165,7 @@ def test_opcheck(torch_ops, sizes):
         ("batch_norm", (u, h0, h0), {"dtype": torch.bfloat16}),
         ("layer_norm", (turned, h0, h0), {}),
         ("layer_norm", (u, h0, h0), {"dtype": torch.bfloat16}),
+        ("spread", (u[:, :, 0].detach(), h0, h0), {}),
         ("embedding", (torch.tensor([[1, 0, 1]]), u[0].detach().requires_grad_()), {}),
     ]
     for name, arguments, options in calls:
@@ -356,6 +358,7 @@ def test_refusals(torch_ops):
         (lambda: torch_ops.dropout(u, 1.0, torch.tensor(GENERATOR), 0), r"\[rtf::dropout\] p is 1"),
         (lambda: torch_ops.dropout(u, 0.5, torch.tensor([1.0, 2.0]), 0), r"\[rtf::dropout\] the generator"),
         (lambda: torch_ops.layer_norm(u, h0[:3], h0[:3]), r"\[rtf::layer_norm\] x, weight and bias have shapes"),
+        (lambda: torch_ops.spread(u, h0, h0), r"\[rtf::spread\] x, weight and bias have shapes \[2, 7, 4\]"),
         (lambda: torch_ops.embedding(u, b), r"\[rtf::embedding\] tokens, Double, and weight have shapes"),
         (lambda: torch_ops.glu(u, None, 0.0, torch.tensor(GENERATOR), 0, bias=h0[:3]), r"\[rtf::glu\] the bias has shape \[3\]"),
         (lambda: torch_ops.montel(a, a), r"\[rtf::montel\] alpha and sigma have shapes"),

@@ -1,9 +1,8 @@
-#include "cuda/batch_norm.h"
-
 #include <cooperative_groups.h>
 
 #include <algorithm>
 
+#include "cuda/batch_norm.h"
 #include "cuda/device.h"
 #include "rtf/error.h"
 
@@ -211,9 +210,8 @@ __global__ void __launch_bounds__(threads, blocks_at_once)
 template <class T, class Outer, int width>
 __global__ void __launch_bounds__(threads, blocks_at_once)
     batch_norm_backward_kernel(const T* x, const Arithmetic<T>* weight, const Outer* dy, const T* more_dy,
-                               const T* more_dx, T* dx, Arithmetic<T>* weight_gradient,
-                               Arithmetic<T>* bias_gradient, const double* mean, const double* variance, double eps,
-                               Shape shape) {
+                               const T* more_dx, T* dx, Arithmetic<T>* weight_gradient, Arithmetic<T>* bias_gradient,
+                               const double* mean, const double* variance, double eps, Shape shape) {
   using A = Arithmetic<T>;
   const Share<width> share(shape.batch, shape.length, shape.channels);
   const std::int64_t channel = share.channel();
@@ -330,10 +328,11 @@ void batch_norm(const BatchNormArguments& at, const void* bias, void* y, const R
     using A = Arithmetic<T>;
     const bool vectors = vectorizable(at.length, sizeof(T), at.x) && vectorizable(at.length, sizeof(Outer), y);
     const int width = vectors ? vector_width : 1;
-    launch("batch_norm", vectors ? batch_norm_kernel<T, Outer, vector_width> : batch_norm_kernel<T, Outer, 1>, at, width, forward_kept,
-           static_cast<const T*>(at.x), static_cast<const A*>(at.weight), static_cast<const A*>(bias),
-           static_cast<Outer*>(y), at.mean, at.variance, at.eps, Shape{at.batch, at.length, at.channels}, static_cast<A*>(running.mean),
-           static_cast<A*>(running.variance), running.momentum);
+    launch("batch_norm", vectors ? batch_norm_kernel<T, Outer, vector_width> : batch_norm_kernel<T, Outer, 1>, at,
+           width, forward_kept, static_cast<const T*>(at.x), static_cast<const A*>(at.weight),
+           static_cast<const A*>(bias), static_cast<Outer*>(y), at.mean, at.variance, at.eps,
+           Shape{at.batch, at.length, at.channels}, static_cast<A*>(running.mean), static_cast<A*>(running.variance),
+           running.momentum);
   });
 }
 
@@ -343,15 +342,16 @@ void batch_norm_backward(const BatchNormArguments& at, const void* dy, const Bat
     using T = decltype(zero);
     using Outer = decltype(outer_zero);
     using A = Arithmetic<T>;
-    const bool vectors = vectorizable(at.length, sizeof(T), at.x, added.dy, added.dx, dx) &&
-                         vectorizable(at.length, sizeof(Outer), dy);
+    const bool vectors =
+        vectorizable(at.length, sizeof(T), at.x, added.dy, added.dx, dx) && vectorizable(at.length, sizeof(Outer), dy);
     const int width = vectors ? vector_width : 1;
     launch("batch_norm_backward",
            vectors ? batch_norm_backward_kernel<T, Outer, vector_width> : batch_norm_backward_kernel<T, Outer, 1>, at,
-           width, backward_kept, static_cast<const T*>(at.x), static_cast<const A*>(at.weight), static_cast<const Outer*>(dy),
-           static_cast<const T*>(added.dy), static_cast<const T*>(added.dx), static_cast<T*>(dx),
-           static_cast<A*>(weight_gradient), static_cast<A*>(bias_gradient), static_cast<const double*>(at.mean),
-           static_cast<const double*>(at.variance), at.eps, Shape{at.batch, at.length, at.channels});
+           width, backward_kept, static_cast<const T*>(at.x), static_cast<const A*>(at.weight),
+           static_cast<const Outer*>(dy), static_cast<const T*>(added.dy), static_cast<const T*>(added.dx),
+           static_cast<T*>(dx), static_cast<A*>(weight_gradient), static_cast<A*>(bias_gradient),
+           static_cast<const double*>(at.mean), static_cast<const double*>(at.variance), at.eps,
+           Shape{at.batch, at.length, at.channels});
   });
 }
 

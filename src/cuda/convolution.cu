@@ -27,26 +27,29 @@ int sequences_in_group(const Convolution& sizes, int size) {
 // Everything that follows from the sizes.
 struct Plan {
   int size;  // of the transform
-  bool in_block;
+  Method method;
   int group;  // sequences whose share of the kernel's gradient one block sums
   int groups;
   std::size_t spectrum_bytes, sum_bytes;
 
   Plan(const char* operation, const Convolution& sizes) {
-    if (sizes.length > longest_convolution)
-      throw Error(ErrorCode::unsupported, operation,
-                  "length is " + std::to_string(sizes.length) + "; the CUDA kernels take up to " +
-                      std::to_string(longest_convolution));
-    constexpr int shortest_columns = 32 * warp::size;
-    size = warp::size;
-    while (size < sizes.length || (sizes.method == Method::columns && size < shortest_columns)) size *= 2;
-    in_block = size <= block::longest;
-    if (!in_block && sizes.method == Method::block)
-      throw Error(ErrorCode::argument, operation,
-                  "length is " + std::to_string(sizes.length) + "; a block takes rows of at most " +
-                      std::to_string(block::longest));
+    const bool forced = sizes.method != Method::automatic;
+    const int longest = !forced || sizes.method == Method::columns ? longest_convolution
+                        : sizes.method == Method::block            ? block::longest
+                                                                   : cluster::longest;
+    if (sizes.length > longest)
+      throw Error(forced ? ErrorCode::argument : ErrorCode::unsupported, operation,
+                  "length is " + std::to_string(sizes.length) + "; " +
+                      (forced ? "this method takes" : "the CUDA kernels take") + " up to " + std::to_string(longest));
+    const int shortest = !forced || sizes.method == Method::block ? warp::size : 2 * block::longest;
+    size = shortest;
+    while (size < sizes.length) size *= 2;
+    method = forced                                                    ? sizes.method
+             : size <= block::longest                                  ? Method::block
+             : size <= cluster::longest && compiled_capability() >= 90 ? Method::cluster
+                                                                       : Method::columns;
     group = sequences_in_group(sizes, size);
-    groups = in_block ? (sizes.batch + group - 1) / group : 1;
+    groups = method == Method::block ? (sizes.batch + group - 1) / group : 1;
     spectrum_bytes = sizeof(float2) * sizes.channels * size;
     sum_bytes = groups * spectrum_bytes;
   }
@@ -61,21 +64,24 @@ KernelSource kernel_source(const Convolution& sizes, const Plan& plan, const flo
 
 std::size_t convolve_workspace_bytes(const Convolution& sizes) {
   const Plan plan("convolve", sizes);
-  return plan.spectrum_bytes + (plan.in_block ? 0 : columns::convolve_scratch_bytes(sizes, plan.size));
+  return plan.spectrum_bytes + (plan.method == Method::columns ? columns::convolve_scratch_bytes(sizes, plan.size) : 0);
 }
 
 std::size_t convolve_backward_workspace_bytes(const Convolution& sizes) {
   const Plan plan("convolve_backward", sizes);
-  return plan.spectrum_bytes + plan.sum_bytes + (plan.in_block ? 0 : columns::backward_scratch_bytes);
+  return plan.spectrum_bytes + plan.sum_bytes + (plan.method == Method::block ? 0 : columns::backward_scratch_bytes);
 }
 
 void convolve(const Convolution& sizes, Signal u, const float* kernel, Signal y, void* workspace, cudaStream_t stream) {
   const Plan plan("convolve", sizes);
   auto* spectrum = static_cast<float2*>(workspace);
   const KernelSource source = kernel_source(sizes, plan, kernel);
-  if (plan.in_block) {
+  if (plan.method == Method::block) {
     block::spectrum(source, spectrum, stream);
     block::convolve(sizes, plan.size, u, spectrum, y, stream);
+  } else if (plan.method == Method::cluster) {
+    columns::spectrum(source, spectrum, stream);
+    cluster::convolve(sizes, plan.size, u, spectrum, y, stream);
   } else {
     auto* scratch = spectrum + plan.spectrum_bytes / sizeof(float2);
     columns::convolve(sizes, plan.size, u, source, spectrum, y, scratch, stream);
@@ -96,7 +102,7 @@ void convolve_backward(const Convolution& sizes, Signal dy, Signal u, const floa
   const KernelSource source = kernel_source(sizes, plan, kernel);
   const KernelSink sink{dk,          sizes.channels, sizes.kernel_length, source.used,
                         source.lags, plan.size,      sizes.bidirectional};
-  if (plan.in_block) {
+  if (plan.method == Method::block) {
     block::spectrum(source, spectrum, stream);
     block::backward(sizes, plan.size, plan.group, dy, u, spectrum, du, sum, stream);
     block::gradient(sum, plan.groups, sink, stream);

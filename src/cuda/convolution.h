@@ -17,9 +17,9 @@ struct Signal {
   std::int64_t batch_stride, channel_stride;
 };
 
-// How a row is transformed: within one block, or as columns and rows with the spectrum of some rows in the L2 cache
-// between them.
-enum class Method { automatic, block, columns };
+// How a row is transformed: within one block, within a cluster of blocks, or as columns and rows with what lies between
+// them in the L2 cache. There is no backward pass within a cluster.
+enum class Method { automatic, block, cluster, columns };
 
 struct Convolution {
   int batch;   // sequences

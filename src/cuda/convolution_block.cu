@@ -19,11 +19,13 @@ __global__ __launch_bounds__(32 * radix, 16 / radix) void convolve_kernel(Signal
   const float2* k = spectrum + (std::int64_t(c) * radix + fft.frequencies()) * warp::size + fft.lane();
   for (int b = first; b < last; ++b) {
     float2 x[32];
-    fft.forward_from(source.row(b, c, threadIdx.x), x);
+    fft.load(source.row(b, c, threadIdx.x), x);
+    fft.transform(x);
     wait_for_previous();
     unroll<32>([&](auto m) { x[m] = x[m] * load_here(k + 32 * m); });
+    fft.transform_back(x);
     const auto to = sink.row(b, c, threadIdx.x);
-    fft.inverse_to(x, [&](auto, int t, float2 weight, float2 value) { to(t, weight, value); });
+    fft.store(x, [&](auto, int t, float2 weight, float2 value) { to(t, weight, value); });
     if (radix > 1 && b + 1 < last) __syncthreads();
   }
 }
@@ -33,7 +35,8 @@ __global__ __launch_bounds__(32 * radix, 16 / radix) void spectrum_kernel(Kernel
   let_next_start();
   const BlockFft<radix> fft(block_memory());
   float2 x[32];
-  fft.forward_from(kernel.row(0, blockIdx.x, threadIdx.x), x);
+  fft.load(kernel.row(0, blockIdx.x, threadIdx.x), x);
+  fft.transform(x);
   float2* to = out + (std::int64_t(blockIdx.x) * radix + fft.frequencies()) * warp::size + fft.lane();
   constexpr float scale = 1.f / fft.size;
   unroll<32>([&](auto m) { to[32 * m] = scale * x[m]; });
@@ -50,8 +53,9 @@ __global__ __launch_bounds__(32 * radix, 16 / radix) void gradient_kernel(const 
     unroll<32>([&](auto m) { x[m] = x[m] + from[32 * m]; });
   constexpr float scale = 1.f / fft.size;
   unroll<32>([&](auto m) { x[m] = scale * x[m]; });
+  fft.transform_back(x);
   const auto to = kernel.row(0, blockIdx.x, threadIdx.x);
-  fft.inverse_to(x, [&](auto, int t, float2 weight, float2 value) { to(t, weight, value); });
+  fft.store(x, [&](auto, int t, float2 weight, float2 value) { to(t, weight, value); });
 }
 
 // run(std::integral_constant<int, radix>) for a row of `size` points.

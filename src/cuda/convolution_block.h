@@ -8,22 +8,26 @@
 namespace rtf::cuda {
 
 // `splits` > 1: a row of splits * 1,024 * radix points, of which the block transforms one set of frequencies, congruent
-// to `split`, after the other. The samples are read for each.
-template <int radix, int splits = 1>
+// to `split`, after the other. The samples are read for each. Not `weighted`: the plain transform of a row that has its
+// right-angle weights already.
+template <int radix, int splits = 1, bool weighted = true>
 class BlockFft {
+  static_assert(weighted || (splits == 1 && radix > 1));
+
  public:
   static constexpr int threads = 32 * radix;
   static constexpr int part = warp::size * radix;
   static constexpr int size = splits * part;
   static constexpr int columns = 32 / radix;  // of the first stage that one thread computes
   static constexpr int exchange = radix * warp::buffer;
-  static constexpr int factors = splits + log2_of(radix);      // of a thread, see for_columns
+  static constexpr int firsts = weighted ? splits : 0;
+  static constexpr int factors = firsts + log2_of(radix);      // of a thread, see for_columns
   static constexpr int shared = exchange + factors * threads;  // complex numbers of shared memory
 
   // The factors live in shared memory: a thread needs its registers for the row.
   __device__ __forceinline__ explicit BlockFft(float2* shared_memory) : shared_(shared_memory), thread_(threadIdx.x) {
-    for (int s = 0; s < splits; ++s) factor(s) = root(thread_ * (4 * s - 1), 4 * size);
-    for (int j = 0; j < log2_of(radix); ++j) factor(splits + j) = root(thread_ << j, part);
+    for (int s = 0; s < firsts; ++s) factor(s) = root(thread_ * (4 * s - 1), 4 * size);
+    for (int j = 0; j < log2_of(radix); ++j) factor(firsts + j) = root(thread_ << j, part);
   }
 
   // The set of frequencies to transform next.
@@ -38,9 +42,9 @@ class BlockFft {
     return threads * (i / radix % columns) + warp::size * (i % radix) + part * (i / 32);
   }
 
-  // The weighted row of a source, from this thread's index on, transformed.
+  // The weighted row of a source, from this thread's index on.
   template <class Row>
-  __device__ __forceinline__ void forward_from(const Row& row, float2* x) const {
+  __device__ __forceinline__ void load(const Row& row, float2* x) const {
     if constexpr (radix == 1) {
       decltype(row(0)) samples[32];
       unroll<32>([&](auto i) { samples[i] = row(sample(i)); });
@@ -56,11 +60,15 @@ class BlockFft {
           });
         });
       });
+    }
+  }
+
+  __device__ __forceinline__ void transform(float2* x) const {
+    if constexpr (radix > 1) {
       for_columns([&](auto j, float2 first, const float2* power) {
         fft<radix, forward>(x + j * radix);
-        for_powers<radix>(first, power, [&](auto f, float2 w) {
-          shared_[f * warp::buffer + thread_ + threads * j] = x[j * radix + f] * w;
-        });
+        for_factors(first, power,
+                    [&](auto f, auto w) { shared_[f * warp::buffer + thread_ + threads * j] = x[j * radix + f] * w; });
       });
       __syncthreads();
       unroll<32>([&](auto i) { x[i] = mine()[lane() + 32 * i]; });
@@ -68,27 +76,29 @@ class BlockFft {
     warp::fft_forward(x, mine(), lane());
   }
 
-  // Back: put(i, t, weight, value) for the samples of this thread, i < 32 * splits and t from this thread's index on.
-  // conj(weight) value is the sample, of which each split has its share.
-  template <class Put>
-  __device__ __forceinline__ void inverse_to(float2* x, Put&& put) const {
+  // Back to samples, which still have their weights.
+  __device__ __forceinline__ void transform_back(float2* x) const {
     warp::fft_inverse(x, mine(), lane());
     if constexpr (radix > 1) {
       __syncwarp();
       unroll<32>([&](auto i) { mine()[lane() + 32 * i] = x[i]; });
       __syncthreads();
-    }
-    for_columns([&](auto j, float2 first, const float2* power) {
-      if constexpr (radix == 1) {
-        put(j, sample(j), first, x[j]);
-        return;
-      }
-      for_powers<radix>(first, power, [&](auto f, float2 w) {
-        x[j * radix + f] = shared_[f * warp::buffer + thread_ + threads * j] * conj(w);
+      for_columns([&](auto j, float2 first, const float2* power) {
+        for_factors(first, power, [&](auto f, auto w) {
+          x[j * radix + f] = shared_[f * warp::buffer + thread_ + threads * j] * conj(w);
+        });
+        fft<radix, inverse>(x + j * radix);
       });
-      fft<radix, inverse>(x + j * radix);
-    });
-    if constexpr (radix > 1) {
+    }
+  }
+
+  // put(i, t, weight, value) for the samples of this thread, i < 32 * splits and t from this thread's index on.
+  // conj(weight) value is the sample, of which each split has its share.
+  template <class Put>
+  __device__ __forceinline__ void store(const float2* x, Put&& put) const {
+    if constexpr (radix == 1) {
+      for_columns([&](auto j, float2 first, const float2*) { put(j, sample(j), first, x[j]); });
+    } else {
       unroll<radix>([&](auto t1) {
         unroll<splits>([&](auto s) {
           const float2 w = weight<t1>(s);
@@ -104,18 +114,29 @@ class BlockFft {
  private:
   __device__ __forceinline__ float2* mine() const { return shared_ + thread_ / 32 * warp::buffer; }
 
+  // f(k, factor) of one column, see for_columns.
+  template <class F>
+  __device__ __forceinline__ void for_factors(float2 first, const float2* power, F&& f) const {
+    if constexpr (weighted) {
+      for_powers<radix>(first, power, f);
+    } else {
+      f(std::integral_constant<int, 0>(), One());
+      for_powers<radix>(power, f);
+    }
+  }
+
   // f(j, first, power): the factor of column thread + threads * j and frequency f of the first stage is
   // first * power[0]^f, the right-angle weight of the column included.
   template <class F>
   __device__ __forceinline__ void for_columns(F&& f) const {
-    const float2 first = factor(split_);
+    const float2 first = weighted ? static_cast<float2>(factor(split_)) : float2{1.f, 0.f};
     float2 power[log2_of(radix) + 1];
-    unroll<log2_of(radix)>([&](auto l) { power[l] = factor(splits + l); });
+    unroll<log2_of(radix)>([&](auto l) { power[l] = factor(firsts + l); });
     unroll<columns>([&](auto j) {
       float2 here = first, step[log2_of(radix) + 1];
-      if constexpr (splits == 1)
+      if constexpr (weighted && splits == 1)
         here = turn<forward, -j, 128>(first);
-      else if constexpr (j > 0)
+      else if constexpr (weighted && j > 0)
         here = first * load_here(roots.at + ((j * (4 * split_ - 1) * (8 / splits)) & (root_count - 1)));
       unroll<log2_of(radix)>([&](auto l) { step[l] = turn<forward, (j << l), 32>(power[l]); });
       f(j, here, step);

@@ -77,7 +77,8 @@ __global__ __launch_bounds__(32 * radix, 8 / radix) void backward_kernel(SignalS
       for (int pass = 0; pass < 2; ++pass) {
         auto row = from_u.row(b, c, threadIdx.x);
         if (pass == 1) row = from_dy.row(b, c, threadIdx.x);
-        fft.forward_from(row, dy);
+        fft.load(row, dy);
+        fft.transform(dy);
         if (pass == 1) break;
         unroll<32>([&](auto m) { u[m] = dy[m]; });
         if (radix > 1) __syncthreads();
@@ -88,7 +89,8 @@ __global__ __launch_bounds__(32 * radix, 8 / radix) void backward_kernel(SignalS
         sum.add(m, conj(u[m]) * dy[m]);
         dy[m] = conj(load_here(k + 32 * m)) * dy[m];
       });
-      fft.inverse_to(dy, [&](auto i, int t, float2 weight, float2 value) {
+      fft.transform_back(dy);
+      fft.store(dy, [&](auto i, int t, float2 weight, float2 value) {
         if constexpr (splits == 1)
           to(t, weight, value);
         else

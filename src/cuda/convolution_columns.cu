@@ -26,67 +26,103 @@ struct Pipeline {
   __device__ __forceinline__ int* finished(int step, int signal) const { return counters + 1 + steps * signal + step; }
 };
 
-// Waits until `count` blocks have finished; for every thread of the block.
-__device__ __forceinline__ void wait_for(const int* counter, int count) {
-#ifdef __CUDA_ARCH__
-  if (threadIdx.x == 0) {
-    int seen;
-    do asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(seen) : "l"(counter) : "memory");
-    while (seen < count);
+// One block's share of a step of a signal. Of every five tickets two are for columns, one for rows, and two for columns
+// back, since rows take as long as the columns of twice as many blocks.
+template <int radix>
+struct Work {
+  static constexpr int each = 5, stage_tickets = each * ColumnFft<radix>::row_blocks;
+  static_assert(ColumnFft<radix>::blocks == 2 * ColumnFft<radix>::row_blocks);
+  int stage, step, block, signal;
+  bool exists;
+
+  __device__ __forceinline__ Work(const Pipeline& pipeline, int ticket) {
+    const int kind = ticket % each, turn = ticket % stage_tickets / each;
+    stage = ticket / stage_tickets;
+    step = kind < 2 ? Pipeline::columns_ahead : kind == 2 ? Pipeline::rows : Pipeline::columns_back;
+    block = step == Pipeline::rows ? turn : 2 * turn + (kind == 1 || kind == 4);
+    signal = stage - step * pipeline.lag;
+    exists = signal >= 0 && signal < pipeline.signals;
   }
+
+  // Whether what this needs is finished.
+  __device__ __forceinline__ bool ready(const Pipeline& pipeline) const {
+    if (!exists) return true;
+    if (step == Pipeline::columns_ahead) {
+      const int before = signal - pipeline.ring();  // whose scratch this was
+      return before < 0 || count(pipeline.finished(Pipeline::columns_back, before)) == ColumnFft<radix>::blocks;
+    }
+    if (step == Pipeline::rows)
+      return count(pipeline.finished(Pipeline::columns_ahead, signal)) == ColumnFft<radix>::blocks;
+    return count(pipeline.finished(Pipeline::rows, signal)) == ColumnFft<radix>::row_blocks;
+  }
+
+ private:
+  static __device__ __forceinline__ int count(const int* counter) {
+#ifdef __CUDA_ARCH__
+    int seen;
+    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(seen) : "l"(counter) : "memory");
+    return seen;
+#else
+    return *counter;
 #endif
-  __syncthreads();
+  }
+};
+
+template <int radix, class T>
+__device__ __forceinline__ void do_work(const Work<radix>& work, const SignalSource<T>& source,
+                                        const SignalSink<T>& sink, const Pipeline& pipeline) {
+  using Columns = ColumnFft<radix>;
+  const int batch = source.sizes.batch, b = work.signal % batch, c = work.signal / batch;
+  float2* scratch = pipeline.scratch + std::int64_t(work.signal % pipeline.ring()) * Columns::size;
+  if (work.step == Pipeline::columns_ahead) {
+    const Columns at(work.block);
+    at.forward_from(source.row(b, c, at.first_sample()), scratch);
+  } else if (work.step == Pipeline::rows) {
+    wait_for_previous();
+    const WarpRow at;
+    const int part = work.block * Columns::warps + at.warp_index;
+    const float2* k = pipeline.spectrum + (std::int64_t(c) * Columns::parts + part) * warp::size + at.lane;
+    float2 x[32];
+    at.load(scratch + part * warp::size, x);
+    warp::fft_forward(x, at.exchange, at.lane);
+    unroll<32>([&](auto m) { x[m] = x[m] * load_here(k + 32 * m); });
+    warp::fft_inverse(x, at.exchange, at.lane);
+    at.store(x, scratch + part * warp::size);
+  } else {
+    const Columns at(work.block);
+    at.inverse_to(scratch, sink.row(b, c, at.first_sample()));
+  }
 }
 
+// What a block has to know before it starts is on its way while it works: the next ticket, then whether that has to
+// wait. It tells that it has finished before it waits for others.
 template <int radix, class T>
 __global__ __launch_bounds__(32 * ColumnFft<radix>::warps, 16 / ColumnFft<radix>::warps)  //
     void convolve_pipeline(SignalSource<T> source, SignalSink<T> sink, Pipeline pipeline) {
-  using Columns = ColumnFft<radix>;
-  constexpr int blocks = Columns::blocks;
-  __shared__ int tickets[2];
-  if (threadIdx.x == 0) tickets[0] = atomicAdd(pipeline.counters, 1);
+  __shared__ int tickets[2], readies[2];
+  if (threadIdx.x == 0) {
+    tickets[0] = atomicAdd(pipeline.counters, 1);
+    readies[0] = false;
+  }
   __syncthreads();
   for (int turn = 0;; turn ^= 1) {
-    const int ticket = tickets[turn];
-    const int stage = ticket / (Pipeline::steps * blocks), step = ticket % Pipeline::steps;
-    const int block = ticket % (Pipeline::steps * blocks) / Pipeline::steps;
-    if (stage >= pipeline.stages()) return;
-    // The next ticket is on its way while this one is worked on.
-    const int next = threadIdx.x == 0 ? atomicAdd(pipeline.counters, 1) : 0;
-    const int signal = stage - step * pipeline.lag;
-    const bool exists = signal >= 0 && signal < pipeline.signals;
-    if (exists) {
-      const int batch = source.sizes.batch, b = signal % batch, c = signal / batch;
-      float2* scratch = pipeline.scratch + std::int64_t(signal % pipeline.ring()) * Columns::size;
-      if (step == Pipeline::columns_ahead) {
-        const int before = signal - pipeline.ring();  // whose scratch this was
-        if (before >= 0) wait_for(pipeline.finished(Pipeline::columns_back, before), blocks);
-        const Columns at(block);
-        at.forward_from(source.row(b, c, at.first_sample()), scratch);
-      } else if (step == Pipeline::rows) {
-        wait_for(pipeline.finished(Pipeline::columns_ahead, signal), blocks);
-        wait_for_previous();
-        const WarpRow at;
-        const int part = block * Columns::warps + at.warp_index;
-        const float2* k = pipeline.spectrum + (std::int64_t(c) * Columns::parts + part) * warp::size + at.lane;
-        float2 x[32];
-        at.load(scratch + part * warp::size, x);
-        warp::fft_forward(x, at.exchange, at.lane);
-        unroll<32>([&](auto m) { x[m] = x[m] * load_here(k + 32 * m); });
-        warp::fft_inverse(x, at.exchange, at.lane);
-        at.store(x, scratch + part * warp::size);
-      } else {
-        wait_for(pipeline.finished(Pipeline::rows, signal), blocks);
-        const Columns at(block);
-        at.inverse_to(scratch, sink.row(b, c, at.first_sample()));
-      }
+    const Work<radix> work(pipeline, tickets[turn]);
+    if (work.stage >= pipeline.stages()) return;
+    if (!readies[turn]) {
+      if (threadIdx.x == 0)
+        while (!work.ready(pipeline)) continue;
+      __syncthreads();
     }
-    if (threadIdx.x == 0) tickets[turn ^ 1] = next;
+    const int next = threadIdx.x == 0 ? atomicAdd(pipeline.counters, 1) : 0;
+    if (work.exists) do_work(work, source, sink, pipeline);
+    if (threadIdx.x == 0) {
+      tickets[turn ^ 1] = next;
+      readies[turn ^ 1] = Work<radix>(pipeline, next).ready(pipeline);
+    }
     __syncthreads();
-    // Another warp than the one that asks for tickets and waits.
-    if (exists && threadIdx.x == 32) {
+    if (work.exists && threadIdx.x == 32) {
       __threadfence();
-      atomicAdd(pipeline.finished(step, signal), 1);
+      atomicAdd(pipeline.finished(work.step, work.signal), 1);
     }
   }
 }
@@ -95,9 +131,12 @@ constexpr int multiprocessors = 132;  // of the H200
 
 // As far behind as keeps every block that can run at one time busy with other signals, twice.
 Pipeline make_pipeline(const Convolution& sizes, int size) {
-  const int parts = size / warp::size, warps = std::max(4, parts / 32);
-  const int resident = multiprocessors * (16 / warps), blocks = Pipeline::steps * parts / warps;
-  return {sizes.batch * sizes.channels, 2 * resident / blocks + 2, nullptr, nullptr, nullptr};
+  Pipeline pipeline{sizes.batch * sizes.channels, 0, nullptr, nullptr, nullptr};
+  with_radix(size / warp::size, [&](auto radix) {
+    const int resident = multiprocessors * (16 / ColumnFft<radix>::warps);
+    pipeline.lag = 2 * resident / Work<radix>::stage_tickets + 2;
+  });
+  return pipeline;
 }
 
 template <class T>

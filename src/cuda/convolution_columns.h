@@ -22,16 +22,17 @@ __device__ __forceinline__ float2 load_scratch(const float2* at) {
 #endif
 }
 
-// Columns of parts = 32 * radix points, each in `radix` threads of as many warps; a block takes 32 columns or more.
-// Thread w of a column has points w + radix * i, i < 32, in time, and frequencies w + radix * q + 32 * m, m < radix,
-// q < 32 / radix.
+// Columns of parts = 16 * radix points, each in `radix` threads of as many warps; a block takes 32 columns or more.
+// Thread w of a column has points w + radix * i, i < 16, in time, and frequencies w + radix * q + 16 * m, m < radix,
+// q < 16 / radix. (32 points a thread would be as fast alone, but their instructions and those of the rows overflow the
+// cache of a multiprocessor that runs both.)
 template <int radix>
 struct ColumnFft {
-  static constexpr int parts = 32 * radix, size = parts * warp::size;
-  static constexpr int warps = radix < 4 ? 4 : radix;      // of a block
+  static constexpr int parts = 16 * radix, size = parts * warp::size;
+  static constexpr int warps = radix < 8 ? 8 : radix;      // of a block
   static constexpr int groups = warps / radix;             // of 32 columns in a block
-  static constexpr int blocks = warp::size / 32 / groups;  // for all columns, and for all rows
-  static_assert(parts / warps == blocks);
+  static constexpr int blocks = warp::size / 32 / groups;  // for all columns
+  static constexpr int row_blocks = parts / warps;         // for all rows
   static constexpr std::size_t shared_bytes = warps * warp::buffer * sizeof(float2);
 
   float2* shared;
@@ -41,7 +42,7 @@ struct ColumnFft {
     const int lane = threadIdx.x % 32, group = threadIdx.x / 32 / radix;
     w = threadIdx.x / 32 % radix;
     column = (block * groups + group) * 32 + lane;
-    shared = block_memory() + group * 32 * radix * 32 + lane;
+    shared = block_memory() + group * 16 * radix * 32 + lane;
   }
 
   __device__ __forceinline__ int first_sample() const { return w * warp::size + column; }
@@ -49,15 +50,13 @@ struct ColumnFft {
 
   template <class Row>
   __device__ __forceinline__ void forward_from(const Row& row, float2* scratch) const {
-    float2 x[32];
-    unroll<32>([&](auto i) { x[i] = row(sample(i)) * weight<i>(); });
-    fft<32, forward>(x);
-    if constexpr (radix > 1) {
-      between_stages([&](auto k, float2 factor) { exchange(k, w) = x[k] * factor; });
-      __syncthreads();
-      unroll<32>([&](auto i) { x[i] = exchange(w + i / radix * radix, i % radix); });
-      unroll<32 / radix>([&](auto q) { fft<radix, forward>(x + q * radix); });
-    }
+    float2 x[16];
+    unroll<16>([&](auto i) { x[i] = row(sample(i)) * weight<i>(); });
+    fft<16, forward>(x);
+    between_stages([&](auto k, float2 factor) { exchange(k, w) = x[k] * factor; });
+    __syncthreads();
+    unroll<16>([&](auto i) { x[i] = exchange(w + i / radix * radix, i % radix); });
+    unroll<16 / radix>([&](auto q) { fft<radix, forward>(x + q * radix); });
     float2* to = scratch + column;
     between_passes([&](auto i, int part, float2 factor) { to[part * warp::size] = x[i] * factor; });
   }
@@ -65,17 +64,15 @@ struct ColumnFft {
   template <class Row>
   __device__ __forceinline__ void inverse_to(const float2* scratch, const Row& row) const {
     const float2* from = scratch + column;
-    float2 x[32];
-    unroll<32>([&](auto i) { x[i] = load_scratch(from + (w + i / radix * radix + 32 * (i % radix)) * warp::size); });
+    float2 x[16];
+    unroll<16>([&](auto i) { x[i] = load_scratch(from + (w + i / radix * radix + 16 * (i % radix)) * warp::size); });
     between_passes([&](auto i, int, float2 factor) { x[i] = x[i] * conj(factor); });
-    if constexpr (radix > 1) {
-      unroll<32 / radix>([&](auto q) { fft<radix, inverse>(x + q * radix); });
-      unroll<32>([&](auto i) { exchange(w + i / radix * radix, i % radix) = x[i]; });
-      __syncthreads();
-      between_stages([&](auto k, float2 factor) { x[k] = exchange(k, w) * conj(factor); });
-    }
-    fft<32, inverse>(x);
-    unroll<32>([&](auto i) { row(sample(i), weight<i>(), x[i]); });
+    unroll<16 / radix>([&](auto q) { fft<radix, inverse>(x + q * radix); });
+    unroll<16>([&](auto i) { exchange(w + i / radix * radix, i % radix) = x[i]; });
+    __syncthreads();
+    between_stages([&](auto k, float2 factor) { x[k] = exchange(k, w) * conj(factor); });
+    fft<16, inverse>(x);
+    unroll<16>([&](auto i) { row(sample(i), weight<i>(), x[i]); });
   }
 
  private:
@@ -83,7 +80,7 @@ struct ColumnFft {
   // Of the right-angle weight, the part that depends on i.
   template <int i>
   static __device__ __forceinline__ float2 weight() {
-    constexpr constant::Root at = constant::root(-i, 128);
+    constexpr constant::Root at = constant::root(-i, 64);
     return {at.re, at.im};
   }
 
@@ -91,21 +88,21 @@ struct ColumnFft {
   template <class F>
   __device__ __forceinline__ void between_stages(F&& f) const {
     constexpr int step = root_count / parts;
-    float2 power[5];
-    unroll<5>([&](auto j) { power[j] = load_here(roots.at + (((w << j) * step) & (root_count - 1))); });
-    for_powers<32>(load_here(roots.at + ((-w * (step / 4)) & (root_count - 1))), power, f);
+    float2 power[4];
+    unroll<4>([&](auto j) { power[j] = load_here(roots.at + (((w << j) * step) & (root_count - 1))); });
+    for_powers<16>(load_here(roots.at + ((-w * (step / 4)) & (root_count - 1))), power, f);
   }
 
   // f(index, part, factor) between columns and rows, the weight of the column included.
   template <class F>
   __device__ __forceinline__ void between_passes(F&& f) const {
-    constexpr int q_levels = log2_of(32 / radix), m_levels = log2_of(radix);
+    constexpr int q_levels = log2_of(16 / radix), m_levels = log2_of(radix);
     float2 q_power[q_levels + 1], m_power[m_levels + 1];
     unroll<q_levels>([&](auto j) { q_power[j] = root(column * (radix << j), size); });
-    unroll<m_levels>([&](auto j) { m_power[j] = root(column * (32 << j), size); });
-    for_powers<32 / radix>(root(column * (4 * w - 1), 4 * size), q_power, [&](auto q, float2 q_factor) {
+    unroll<m_levels>([&](auto j) { m_power[j] = root(column * (16 << j), size); });
+    for_powers<16 / radix>(root(column * (4 * w - 1), 4 * size), q_power, [&](auto q, float2 q_factor) {
       for_powers<radix>(q_factor, m_power, [&](auto m, float2 factor) {
-        f(std::integral_constant<int, q * radix + m>(), w + radix * q + 32 * m, factor);
+        f(std::integral_constant<int, q * radix + m>(), w + radix * q + 16 * m, factor);
       });
     });
   }
@@ -131,15 +128,15 @@ struct WarpRow {
 // run(std::integral_constant<int, radix>) for columns of `parts` points.
 template <class F>
 void with_radix(int parts, F&& run) {
-  switch (parts / 32) {
-    case 1:
-      return run(std::integral_constant<int, 1>());
+  switch (parts / 16) {
     case 2:
       return run(std::integral_constant<int, 2>());
     case 4:
       return run(std::integral_constant<int, 4>());
-    default:
+    case 8:
       return run(std::integral_constant<int, 8>());
+    default:
+      return run(std::integral_constant<int, 16>());
   }
 }
 

@@ -1,6 +1,7 @@
 // The spectrum of long kernels, and the gradients of the convolution of rows too long for a block. Forward and inverse
 // columns go through scratch memory, some signals at a time, so that it stays in the L2 cache.
 #include <algorithm>
+#include <bit>
 
 #include "cuda/convolution_columns.h"
 #include "cuda/launch.h"
@@ -22,7 +23,7 @@ struct Place {
 };
 
 template <int radix, class Source>
-__global__ __launch_bounds__(32 * ColumnFft<radix>::warps, 16 / ColumnFft<radix>::warps)  //
+__global__ __launch_bounds__(32 * ColumnFft<radix>::warps, 32 / ColumnFft<radix>::warps)  //
     void columns_forward(Source source, Tile tile, float2* scratch) {
   wait_for_previous();
   let_next_start();
@@ -32,7 +33,7 @@ __global__ __launch_bounds__(32 * ColumnFft<radix>::warps, 16 / ColumnFft<radix>
 }
 
 template <int radix, class Sink>
-__global__ __launch_bounds__(32 * ColumnFft<radix>::warps, 16 / ColumnFft<radix>::warps)  //
+__global__ __launch_bounds__(32 * ColumnFft<radix>::warps, 32 / ColumnFft<radix>::warps)  //
     void columns_inverse(const float2* scratch, Tile tile, Sink sink) {
   wait_for_previous();
   let_next_start();
@@ -63,45 +64,43 @@ __global__ __launch_bounds__(32 * warps, 2) void rows_transform(float2* scratch,
   at.store(x, row);
 }
 
-// One part of one channel: its warps take the sequences in turn, then their sums are added in the order of the warps.
+// A team of warps has one part of one channel: they take the sequences in turn, then their sums are added in the order
+// of the warps. The sums are in shared memory, so that dy is on its way while u is transformed.
 __global__ __launch_bounds__(32 * warps, 1) void rows_backward(float2* dy, const float2* u, int parts, Tile tile,
-                                                               const float2* spectrum, float2* sum) {
+                                                               int team, const float2* spectrum, float2* sum) {
   wait_for_previous();
   let_next_start();
   const WarpRow at;
-  const int part = blockIdx.x, c = blockIdx.y;
-  const std::int64_t place = (std::int64_t(tile.first_channel + c) * parts + part) * warp::size;
-  const float2* k = spectrum + place + at.lane;
-  float2 share[32] = {};
+  float2* shares = block_memory() + warps * warp::buffer;
+  float2* share = shares + at.warp_index * warp::size + at.lane;
+  const int part = blockIdx.x * (warps / team) + at.warp_index / team, c = blockIdx.y;
+  const float2* k = spectrum + (std::int64_t(tile.first_channel + c) * parts + part) * warp::size + at.lane;
+  unroll<32>([&](auto m) { share[32 * m] = {0.f, 0.f}; });
 #pragma unroll 1
-  for (int b = at.warp_index; b < tile.sequences; b += warps) {
+  for (int b = at.warp_index % team; b < tile.sequences; b += team) {
     const std::int64_t row = (std::int64_t(c * tile.sequences + b) * parts + part) * warp::size;
-    float2 x[32] = {}, g[32];
-    // A loop, so that both share their instructions: the cache for those is small.
-#pragma unroll 1
-    for (int pass = 0; pass < 2; ++pass) {
-      at.load((pass == 0 ? u : dy) + row, g);
-      warp::fft_forward(g, at.exchange, at.lane);
-      if (pass == 1) break;
-      unroll<32>([&](auto m) { x[m] = g[m]; });
-    }
+    float2 x[32], g[32];
+    at.load(u + row, x);
+    at.load(dy + row, g);
+    warp::fft_forward(x, at.exchange, at.lane);
+    warp::fft_forward(g, at.exchange, at.lane);
     unroll<32>([&](auto m) {
-      share[m] = share[m] + conj(x[m]) * g[m];
+      share[32 * m] = share[32 * m] + conj(x[m]) * g[m];
       g[m] = conj(load_here(k + 32 * m)) * g[m];
     });
     warp::fft_inverse(g, at.exchange, at.lane);
     at.store(g, dy + row);
   }
-  __syncwarp();
-  unroll<32>([&](auto m) { at.exchange[at.lane + 32 * m] = share[m]; });
   __syncthreads();
-  const float2* shares = at.exchange - at.warp_index * warp::buffer;
-  for (int i = threadIdx.x; i < warp::size; i += 32 * warps) {
+  const std::int64_t place = (std::int64_t(tile.first_channel + c) * parts + blockIdx.x * (warps / team)) * warp::size;
+  for (int i = threadIdx.x; i < warps / team * warp::size; i += 32 * warps) {
     float2 total = tile.first_sequence > 0 ? sum[place + i] : float2{0.f, 0.f};
-    for (int w = 0; w < warps; ++w) total = total + shares[w * warp::buffer + i];
+    const float2* from = shares + i / warp::size * team * warp::size + i % warp::size;
+    for (int w = 0; w < team; ++w) total = total + from[w * warp::size];
     sum[place + i] = total;
   }
 }
+constexpr std::size_t rows_backward_bytes = row_bytes + warps * warp::size * sizeof(float2);
 
 template <class Source>
 void forward_pass(const char* operation, int parts, const Source& source, const Tile& tile, float2* scratch,
@@ -120,8 +119,6 @@ void inverse_pass(const char* operation, int parts, const float2* scratch, const
            dim3(32 * ColumnFft<radix>::warps), ColumnFft<radix>::shared_bytes, stream, scratch, tile, sink);
   });
 }
-
-int row_blocks(std::int64_t rows) { return static_cast<int>((rows + warps - 1) / warps); }
 
 // run(tile) for every tile of at most `signals` signals, the sequences of a channel in order.
 template <class F>
@@ -146,33 +143,35 @@ void backward_as(const Convolution& sizes, int size, Signal dy, Signal u, const 
     const char* operation = "convolve_backward";
     forward_pass(operation, parts, SignalSource<T>{sizes, u, Ends::valid}, tile, scratch_u, stream);
     forward_pass(operation, parts, SignalSource<T>{sizes, dy, Ends::length}, tile, scratch_dy, stream);
-    launch(operation, Start::early, rows_backward, dim3(parts, tile.channels), dim3(32 * warps), row_bytes, stream,
-           scratch_dy, scratch_u, parts, tile, spectrum, sum);
+    const int team = std::min<int>(warps, std::bit_ceil(static_cast<unsigned>(tile.sequences)));
+    launch(operation, Start::early, rows_backward, dim3(parts * team / warps, tile.channels), dim3(32 * warps),
+           rows_backward_bytes, stream, scratch_dy, scratch_u, parts, tile, team, spectrum, sum);
     inverse_pass(operation, parts, scratch_dy, tile, SignalSink<T>{sizes, du, Ends::valid}, stream);
   });
 }
 
 template <int sign>
-void transform_rows(const char* operation, float2* rows, int channels, int size, cudaStream_t stream) {
-  const int count = channels * (size / warp::size);
-  launch(operation, Start::early, rows_transform<sign>, dim3(row_blocks(count)), dim3(32 * warps), row_bytes, stream,
-         rows, count, 1.f / size);
+void transform_rows(const char* operation, float2* rows, const Tile& tile, int size, cudaStream_t stream) {
+  const int count = tile.channels * (size / warp::size);
+  launch(operation, Start::early, rows_transform<sign>, dim3((count + warps - 1) / warps), dim3(32 * warps), row_bytes,
+         stream, rows, count, 1.f / size);
 }
 
-// A kernel has one sequence.
+// A kernel has one sequence. run(tile, its spectra) for as many channels as stay in the cache between two passes.
 template <class F>
-void for_kernel_tiles(int channels, F&& run) {
-  for (int c = 0; c < channels; c += 65535) run(Tile{0, 1, c, std::min(65535, channels - c)});
+void for_kernel_tiles(int channels, int size, float2* spectra, F&& run) {
+  const int most = signals_in(16 << 20, size);
+  for (int c = 0; c < channels; c += most)
+    run(Tile{0, 1, c, std::min(most, channels - c)}, spectra + std::int64_t(c) * size);
 }
 
 }  // namespace
 
 void spectrum(const KernelSource& kernel, float2* out, cudaStream_t stream) {
-  for_kernel_tiles(kernel.channels, [&](const Tile& tile) {
-    forward_pass("convolve", kernel.size / warp::size, kernel, tile,
-                 out + std::int64_t(tile.first_channel) * kernel.size, stream);
+  for_kernel_tiles(kernel.channels, kernel.size, out, [&](const Tile& tile, float2* rows) {
+    forward_pass("convolve", kernel.size / warp::size, kernel, tile, rows, stream);
+    transform_rows<forward>("convolve", rows, tile, kernel.size, stream);
   });
-  transform_rows<forward>("convolve", out, kernel.channels, kernel.size, stream);
 }
 
 void backward(const Convolution& sizes, int size, Signal dy, Signal u, const float2* spectrum, Signal du, float2* sum,
@@ -183,10 +182,9 @@ void backward(const Convolution& sizes, int size, Signal dy, Signal u, const flo
 }
 
 void gradient(float2* sum, const KernelSink& kernel, cudaStream_t stream) {
-  transform_rows<inverse>("convolve_backward", sum, kernel.channels, kernel.size, stream);
-  for_kernel_tiles(kernel.channels, [&](const Tile& tile) {
-    inverse_pass("convolve_backward", kernel.size / warp::size, sum + std::int64_t(tile.first_channel) * kernel.size,
-                 tile, kernel, stream);
+  for_kernel_tiles(kernel.channels, kernel.size, sum, [&](const Tile& tile, float2* rows) {
+    transform_rows<inverse>("convolve_backward", rows, tile, kernel.size, stream);
+    inverse_pass("convolve_backward", kernel.size / warp::size, rows, tile, kernel, stream);
   });
 }
 

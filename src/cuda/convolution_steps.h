@@ -19,6 +19,14 @@ void gradient(const float2* shares, int groups, const KernelSink& kernel, cudaSt
 
 }  // namespace block
 
+// Within a cluster of blocks, size 32,768 to 131,072.
+namespace cluster {
+
+constexpr int longest = 131072;
+void convolve(const Convolution& sizes, int size, Signal u, const float2* spectrum, Signal y, cudaStream_t stream);
+
+}  // namespace cluster
+
 // Through `scratch`, size 32,768 to 262,144.
 namespace columns {
 

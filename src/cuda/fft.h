@@ -22,6 +22,10 @@ __device__ __forceinline__ float2 operator*(float2 a, float2 b) {
 }
 __device__ __forceinline__ float2 operator*(float a, float2 b) { return {a * b.x, a * b.y}; }
 __device__ __forceinline__ float2 conj(float2 a) { return {a.x, -a.y}; }
+// The factor 1, which costs nothing.
+struct One {};
+__device__ __forceinline__ float2 operator*(float2 a, One) { return a; }
+__device__ __forceinline__ One conj(One) { return {}; }
 // Re(conj(a) b): what is left of b when the weight a is undone.
 __device__ __forceinline__ float real_dot(float2 a, float2 b) { return a.x * b.x + a.y * b.y; }
 // e^{-2 pi i turns} as the forward transform uses it, its conjugate going back.

@@ -13,21 +13,40 @@ namespace rtf::cuda {
 // begun and called let_next_start(). Such a kernel calls wait_for_previous() before it reads what that one writes.
 enum class Start { after, early };
 
+// How many blocks run at one time and reach each other's shared memory.
+struct Cluster {
+  unsigned blocks;
+};
+
 template <class... Parameters, class... Arguments>
-void launch(const char* operation, Start start, void (*kernel)(Parameters...), dim3 grid, dim3 block,
+void launch(const char* operation, Start start, Cluster cluster, void (*kernel)(Parameters...), dim3 grid, dim3 block,
             std::size_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {
   allow_shared_memory(operation, kernel, shared_bytes);
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchAttribute attributes[2] = {};
+  unsigned count = 0;
+  if (start == Start::early && compiled_capability() >= 90) {
+    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (cluster.blocks > 1) {
+    attributes[count].id = cudaLaunchAttributeClusterDimension;
+    attributes[count++].val.clusterDim = {cluster.blocks, 1, 1};
+  }
   cudaLaunchConfig_t config = {};
   config.gridDim = grid;
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = start == Start::early && compiled_capability() >= 90 ? 1 : 0;
+  config.attrs = attributes;
+  config.numAttrs = count;
   check(operation, cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
+}
+
+template <class... Parameters, class... Arguments>
+void launch(const char* operation, Start start, void (*kernel)(Parameters...), dim3 grid, dim3 block,
+            std::size_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {
+  launch(operation, start, Cluster{1}, kernel, grid, block, shared_bytes, stream,
+         std::forward<Arguments>(arguments)...);
 }
 
 template <class... Parameters, class... Arguments>

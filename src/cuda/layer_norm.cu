@@ -1,16 +1,15 @@
-#include "cuda/layer_norm.h"
-
 #include <algorithm>
 
 #include "cuda/device.h"
+#include "cuda/layer_norm.h"
 #include "cuda/partial_sums.h"
 #include "rtf/error.h"
 
 namespace rtf::cuda {
 namespace {
 
-// A block takes `tile` neighbouring positions and all their channels, twice: for the sums out of memory, then out of the
-// cache. Its threads stand in rows of tile / width, a channel each.
+// A block takes `tile` neighbouring positions and all their channels, twice: for the sums out of memory, then out of
+// the cache. Its threads stand in rows of tile / width, a channel each.
 constexpr int threads = 512;
 constexpr int tile = 32;
 constexpr int most_blocks = 512;  // of the gradient, each with sums of its own for the parameters
@@ -23,9 +22,10 @@ struct Tile {
   std::int64_t b, l, length, channels;
   int row = static_cast<int>(threadIdx.x) / lanes;
   int first = static_cast<int>(threadIdx.x) % lanes * width;  // position in the tile
-  bool inside;                                                 // whether this thread's positions exist
+  bool inside;                                                // whether this thread's positions exist
 
-  __device__ Tile(std::int64_t index, std::int64_t length_, std::int64_t channels_) : length(length_), channels(channels_) {
+  __device__ Tile(std::int64_t index, std::int64_t length_, std::int64_t channels_)
+      : length(length_), channels(channels_) {
     const std::int64_t along = (length + tile - 1) / tile;
     b = index / along;
     l = index % along * tile + first;
@@ -102,8 +102,7 @@ __global__ void __launch_bounds__(threads)
   for (std::int64_t c = at.row; c < channels; c += at.rows) {
     auto values = load<A, width>(x + at.offset(c));
 #pragma unroll
-    for (int i = 0; i < width; ++i)
-      values.at[i] = (values.at[i] - middle.at[i]) * scale.at[i] * weight[c] + bias[c];
+    for (int i = 0; i < width; ++i) values.at[i] = (values.at[i] - middle.at[i]) * scale.at[i] * weight[c] + bias[c];
     store<A, width>(y + at.offset(c), values);
   }
 }

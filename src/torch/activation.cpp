@@ -114,7 +114,8 @@ Pair glu_backward_cpu(const Tensor& dy, const Tensor& z, double p, const Tensor&
     using T = decltype(zero);
     glu_vjp<T>(values<const T>(in), channels_of(dy), drop, values<const T>(gradient), values<T>(out), executor());
   });
-  const Tensor to_bias = bias ? dz.reshape({-1, z.size(-1)}).sum(0).to(bias->scalar_type()) : at::empty({0}, dz.options());
+  const Tensor to_bias =
+      bias ? dz.reshape({-1, z.size(-1)}).sum(0).to(bias->scalar_type()) : at::empty({0}, dz.options());
   return {dz.to(z.scalar_type()), to_bias};
 }
 
@@ -170,8 +171,9 @@ struct GeluFunction : torch::autograd::Function<GeluFunction> {
     RTF_OPERATOR("gelu_backward", Tensor, const Tensor&, const Tensor&, double, const Tensor&, int64_t, bool);
     auto& data = context->saved_data;
     const auto saved = context->get_saved_variables();
-    return {op.call(gradients[0], saved[0], data["p"].toDouble(), saved[1], data["layer"].toInt(), data["tied"].toBool()),
-            Tensor(), Tensor(), Tensor(), Tensor()};
+    return {
+        op.call(gradients[0], saved[0], data["p"].toDouble(), saved[1], data["layer"].toInt(), data["tied"].toBool()),
+        Tensor(), Tensor(), Tensor(), Tensor()};
   }
 };
 
@@ -192,9 +194,12 @@ struct GluFunction : torch::autograd::Function<GluFunction> {
     const OptionalTensor bias = saved[1].defined() ? OptionalTensor(saved[1]) : std::nullopt;
     const auto [dz, to_bias] = op.call(gradients[0], saved[0], data["p"].toDouble(), saved[2], data["layer"].toInt(),
                                        data["tied"].toBool(), bias);
-    return {dz,       data["residual"].toBool() ? gradients[0] : Tensor(),
-            Tensor(), Tensor(),
-            Tensor(), Tensor(),
+    return {dz,
+            data["residual"].toBool() ? gradients[0] : Tensor(),
+            Tensor(),
+            Tensor(),
+            Tensor(),
+            Tensor(),
             bias ? to_bias : Tensor()};
   }
 };

@@ -44,10 +44,14 @@ def block(dtype, batch, length, channels):
     u = normal(batch, channels, length, dtype=dtype).transpose(1, 2).requires_grad_()
     z = normal(batch, 2 * channels, length, dtype=dtype).transpose(1, 2).requires_grad_()
     weight, bias = normal(channels).requires_grad_(), normal(channels).requires_grad_()
+    gates, tokens = normal(2 * channels).requires_grad_(), torch.randint(9, (batch, length), device="cuda")
+    table = normal(9, channels, dtype=dtype).requires_grad_()
     for tied in (False, True):
         y, _, _ = ops.batch_norm(u, weight, bias)
         backward(ops.gelu(y, 0.2, GENERATOR, 1, tied), ops.dropout(u, 0.2, GENERATOR, 2, tied),
-                 ops.glu(z, u, 0.2, GENERATOR, 3, tied))  # fmt: skip
+                 ops.glu(z, u, 0.2, GENERATOR, 3, tied, bias=gates))  # fmt: skip
+    backward(ops.layer_norm(u, weight, bias)[0], ops.embedding(tokens, table),
+             ops.spread(u[:, :, 0].detach(), weight, bias))  # fmt: skip
 
 
 def main():
@@ -57,7 +61,7 @@ def main():
             layer(dtype, 2 if length <= 4096 else 1, length, 3 if length <= 4096 else 1, min(length, 20))
         for length, order in ((1, 1), (100, 4), (1000, 16), (1000, 64), (300, 200)):
             recurrence(dtype, 2, length, 3, order)
-        for sizes in ((3, 1, 5), (2, 100, 24), (2, 1000, 9)):
+        for sizes in ((3, 1, 5), (2, 100, 24), (2, 1000, 9), (20, 2048, 2)):  # the last: several blocks a channel
             block(dtype, *sizes)
     torch.cuda.synchronize()
     print("sanitize: done")

@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 
 # Relative to the largest value, as docs/math.md and the accuracy targets have it.
 BOUNDS = {torch.float32: 1e-5, torch.bfloat16: 1e-2, torch.float64: 1e-10}
-PATHS = ["block", "columns", "unfused"]
+PATHS = ["block", "cluster", "columns", "unfused"]
 
 
 @pytest.fixture
@@ -82,6 +82,15 @@ def test_sizes(cuda_ops, length):
     rng = np.random.default_rng(length)
     batch, channels = (9, 2) if length < 5000 else (3, 1)
     u, dy, k = draw(rng, batch, length, channels), draw(rng, batch, length, channels), draw(rng, 2, channels, length)
+    check(cuda_ops, torch.float32, u, k, dy, True, what=str(length))
+
+
+@pytest.mark.parametrize("length", [32768, 65000, 131072])
+def test_long_rows_in_columns(cuda_ops, path, length):
+    """Where clusters serve, the other method for long rows agrees."""
+    path("columns")
+    rng = np.random.default_rng(length)
+    u, dy, k = draw(rng, 3, length, 2), draw(rng, 3, length, 2), draw(rng, 2, 2, length)
     check(cuda_ops, torch.float32, u, k, dy, True, what=str(length))
 
 
@@ -179,7 +188,7 @@ def test_refusals(cuda_ops, path):
     with pytest.raises(ValueError, match=r"dy has shape \[2, 4, 3\]"):
         cuda_ops.convolve_backward(u[:, :4], u, k)
     path("block")
-    with pytest.raises(ValueError, match=r"a block takes rows of at most 16384"):
+    with pytest.raises(ValueError, match=r"length is 20000; this method takes up to 16384"):
         cuda_ops.convolve(torch.ones(1, 20000, 1).cuda(), torch.ones(1, 5).cuda())
     path("nonsense")
     with pytest.raises(ValueError, match=r"RTF_CUDA_CONVOLUTION is nonsense"):

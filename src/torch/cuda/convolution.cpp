@@ -19,17 +19,18 @@ namespace {
 
 using at::indexing::Slice;
 
-enum class Path { automatic, block, columns, unfused };
+enum class Path { automatic, block, cluster, columns, unfused };
 
-// RTF_CUDA_CONVOLUTION=block|columns|unfused forces a way to compute, for tests and measurements.
+// RTF_CUDA_CONVOLUTION=block|cluster|columns|unfused forces a way to compute, for tests and measurements.
 Path path_of(const char* operation) {
   const char* name = std::getenv("RTF_CUDA_CONVOLUTION");
   if (!name || !*name) return Path::automatic;
   const std::string_view path = name;
   if (path == "block") return Path::block;
+  if (path == "cluster") return Path::cluster;
   if (path == "columns") return Path::columns;
   TORCH_CHECK_VALUE(path == "unfused", "[rtf::", operation, "] RTF_CUDA_CONVOLUTION is ", name,
-                    "; block, columns and unfused are known");
+                    "; block, cluster, columns and unfused are known");
   return Path::unfused;
 }
 
@@ -73,6 +74,7 @@ struct Arguments {
              .lengths = lengths.defined() ? lengths.const_data_ptr<int64_t>() : nullptr,
              .offsets = offsets.defined() ? offsets.const_data_ptr<int64_t>() : nullptr,
              .method = path == Path::block     ? cuda::Method::block
+                       : path == Path::cluster ? cuda::Method::cluster
                        : path == Path::columns ? cuda::Method::columns
                                                : cuda::Method::automatic};
   }

@@ -23,8 +23,8 @@ at::ScalarType outer_type(at::ScalarType inner, at::ScalarType wanted) {
   return inner == at::kFloat && wanted == at::kBFloat16 ? wanted : inner;
 }
 
-cuda::LayerNormArguments arguments_of(const char* operation, const Tensor& in, const Tensor& weight,
-                                      const Tensor& mean, const Tensor& inverse, at::ScalarType outer) {
+cuda::LayerNormArguments arguments_of(const char* operation, const Tensor& in, const Tensor& weight, const Tensor& mean,
+                                      const Tensor& inverse, at::ScalarType outer) {
   cuda::LayerNormArguments arguments;
   arguments.batch = in.size(0);
   arguments.length = in.size(1);
