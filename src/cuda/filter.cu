@@ -7,7 +7,6 @@
 #include "cuda/filter.h"
 
 #include <algorithm>
-#include <bit>
 #include <type_traits>
 
 #include "cuda/device.h"
@@ -232,8 +231,7 @@ template <class T, int order>
 void launch(const Filter& p, cudaStream_t stream) {
   using Shape = Shape<order>;
   const int64_t units = (p.sequences + Shape::together - 1) / Shape::together;
-  const int64_t warps = std::min<int64_t>(most_warps, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(units))));
-  const int64_t blocks = p.channels * ((units + warps - 1) / warps);
+  const int64_t warps = std::min<int64_t>(most_warps, units), blocks = p.channels * ((units + warps - 1) / warps);
   constexpr std::size_t bytes = sizeof(typename Shape::Tables);
   const auto kernel = filter_kernel<T, Shape>;
   allow_shared_memory("filter", kernel, bytes);

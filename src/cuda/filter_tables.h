@@ -45,13 +45,12 @@ __device__ inline int state_at(int column, int j) { return 8 * (j / 2) + 2 * col
 // Which sample of 16 is column `row` of tile `half` of a result: a thread then holds four neighbours.
 __device__ inline int sample_of(int row, int half) { return 4 * (row / 2) + 2 * half + row % 2; }
 
-// value(fragment, column, j, row) for all numbers of these fragments, by a block of 2^i threads.
+// value(fragment, column, j, row) for all numbers of these fragments.
 template <class Value>
 __device__ void fill(double* to, int fragments, Value value) {
-  const int thread = threadIdx.x, threads = blockDim.x, at_once = (threads + fragment - 1) / fragment;
-  for (int at = thread % fragment; at < fragment; at += threads) {
-    const int lane = at % 64 / 2, column = lane % 4, row = lane / 4, j = 2 * (at / 64) + at % 2;
-    for (int f = thread / fragment; f < fragments; f += at_once) to[f * fragment + at] = value(f, column, j, row);
+  for (int i = threadIdx.x; i < fragments * fragment; i += blockDim.x) {
+    const int at = i % fragment, lane = at % 64 / 2;
+    to[i] = value(i / fragment, lane % 4, 2 * (at / 64) + at % 2, lane / 4);
   }
 }
 
@@ -118,7 +117,7 @@ __device__ void square(double (&to)[order][order], const double (&from)[order][o
   }
 }
 
-// By all threads of a block, 1, 2, 4 or 8 warps.
+// By all threads of a block, whole warps of them.
 template <class Tables>
 __device__ void make_tables(Tables& t, const Filter& p, int channel) {
   constexpr int order = Tables::order, chunk = Tables::chunk, tiles = Tables::tiles, steps = Tables::steps;

@@ -35,10 +35,14 @@ struct Coefficients {
   int64_t order() const { return b.size(1); }
   int64_t channels() const { return b.size(0); }
   Tensor each_a() const { return a.repeat_interleave(channels() / a.size(0), 0, channels()); }  // (channels, order)
-  // 1/A = 1 + (-a)/A: its output is v.
-  Coefficients inverse() const { return {a, -each_a(), at::ones_like(h0)}; }
   Coefficients without_gain() const { return {a, b, at::zeros_like(h0)}; }
 };
+
+// w/A, whose output is v one sample later. (1 + (-a)/A would give v itself, and cancel digits.)
+Coefficients delayed_inverse(const Tensor& a, int64_t channels) {
+  const Tensor first = at::constant_pad_nd(at::ones({channels, 1}, a.options()), {0, a.size(1) - 1});
+  return {a, first, at::zeros({channels}, a.options())};
+}
 
 // Where the sequences of u lie: at most one of the two is there. What comes on the host is checked; what is on the device
 // already is not read back, and the kernels keep inside the signal whatever it holds.
@@ -139,7 +143,8 @@ Pair filter_by_transforms(const Tensor& u, const Coefficients& c, const Optional
   }
   if (total == 0) return {u, at::zeros({u.size(0), u.size(1), n}, u.options())};
   const Tensor kernel = exact_kernel(c.a, c.b, c.h0, total);
-  const Tensor inverse = exact_kernel(c.a, -c.a, at::ones({c.a.size(0)}, c.a.options()), total);
+  const Coefficients delayed = delayed_inverse(c.a, c.a.size(0));
+  const Tensor inverse = exact_kernel(delayed.a, delayed.b, delayed.h0, total + 1).narrow(1, 1, total);
   const Tensor y = convolve_rows(extended, kernel, total).narrow(-1, prefix, length);
   const Tensor v = convolve_rows(extended, inverse.repeat_interleave(c.channels() / c.a.size(0), 0), total);
   const Tensor last = prefix + lengths.unsqueeze(1) - at::arange(1, n + 1, lengths.options());
@@ -151,6 +156,14 @@ Pair filter_rows(const Tensor& u, const Coefficients& c, const OptionalTensor& s
   if (c.order() > cuda::largest_chunked_order()) return filter_by_transforms(u, c, start, lengths);
   auto [y, end] = filter_chunked(u.transpose(1, 2), c, start, lengths, std::nullopt);
   return {y.transpose(1, 2), end};
+}
+
+// v = u / A: what comes out one sample late, with the last one, which is the final state's first number.
+Tensor inverse_rows(const Tensor& u, const Coefficients& c, const OptionalTensor& start, const Tensor& lengths) {
+  if (u.size(-1) == 0) return u;
+  const auto [late, end] = filter_rows(u, delayed_inverse(c.a, c.channels()), start, lengths);
+  const Tensor is_last = at::arange(1, u.size(-1) + 1, lengths.options()) == lengths.unsqueeze(1);
+  return at::where(is_last.unsqueeze(1), end.narrow(-1, 0, 1), at::constant_pad_nd(late.slice(-1, 1), {0, 1}));
 }
 
 // Sequences as padded rows in double with their lengths, and back.
@@ -248,14 +261,11 @@ Quintuple filter_backward_cuda(const Tensor& dy, const Tensor& dstate, const Ten
   const Tensor time = at::arange(length, rows.lengths.options());
   const Tensor backwards = rows.lengths.unsqueeze(1) - 1 - time;
   const Tensor seed = at::constant_pad_nd(dend, {0, std::max<int64_t>(length - n, 0)}).narrow(-1, 0, length);
-  const auto without_state = [&](const Tensor& in, const Coefficients& by) {
-    return std::get<0>(filter_rows(in, by, std::nullopt, rows.lengths));
-  };
-  const Tensor lambda = pick(without_state(pick(g, backwards), c.without_gain()) +
-                                 without_state(cut(seed, rows.lengths), c.inverse()),
-                             backwards);
+  const Tensor from_y = std::get<0>(filter_rows(pick(g, backwards), c.without_gain(), std::nullopt, rows.lengths));
+  const Tensor from_state = inverse_rows(cut(seed, rows.lengths), c, std::nullopt, rows.lengths);
+  const Tensor lambda = pick(from_y + from_state, backwards);
   const Tensor past = start ? start->flip(-1) : at::zeros_like(dend);
-  const Tensor v = at::cat({past, std::get<0>(filter_rows(x, c.inverse(), start, rows.lengths))}, -1);
+  const Tensor v = at::cat({past, inverse_rows(x, c, start, rows.lengths)}, -1);
   // v_{t-k} is number t + (n - k) of it.
   const Tensor db = correlate_rows(g, v, n, true).flip(-1);
   const Tensor da = -correlate_rows(lambda, v, n, true).flip(-1);
