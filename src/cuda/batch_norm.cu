@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(threads, blocks_at_once)
   sums = cluster_sum(sums);
   const auto n = static_cast<double>(shape.batch * shape.length);
   const double shift = sums.first / n, center = origin + shift;
-  const double spread = max(0.0, sums.second / n - shift * shift);
+  const double rounded = sums.second / n - shift * shift, spread = rounded < 0 ? 0 : rounded;  // nan stays nan
   if (cluster_rank() == 0 && threadIdx.x == 0) {
     mean[channel] = center;
     variance[channel] = spread;

@@ -19,6 +19,9 @@ void check(const char* operation, cudaError_t result) {
   if (result == cudaSuccess) return;
   std::string why = cudaGetErrorString(result);
   if (result == cudaErrorMemoryAllocation) why += "; a smaller batch, or shorter sequences, need less memory";
+  if (result == cudaErrorNoKernelImageForDevice || result == cudaErrorInvalidDeviceFunction)
+    why += "; build with -D CMAKE_CUDA_ARCHITECTURES set to the compute capability of this device, or use the CPU";
+  cudaGetLastError();  // told once: the next call must not find it again
   throw Error(ErrorCode::unsupported, operation, "CUDA: " + why);
 }
 

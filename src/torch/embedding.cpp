@@ -66,7 +66,7 @@ void check_spread(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 
 Tensor spread_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check_spread(x, weight, bias);
-  return at::addcmul(bias, x.unsqueeze(2), weight);
+  return at::addcmul(bias, x.contiguous().unsqueeze(2), weight);
 }
 
 // dx is empty where it is not wanted: a model's input has no gradient.

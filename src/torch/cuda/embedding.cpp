@@ -31,15 +31,21 @@ Tensor embedding_cuda(const Tensor& tokens, const Tensor& weight) {
   return y;
 }
 
-// Up to this many rows a product with the indicator of each token costs less than sorting the tokens. Both add in a
-// fixed order.
+// Up to this many rows, and numbers of the indicator, a product with the indicator of each token costs less than sorting
+// the tokens. Both add in a fixed order, and leave tokens outside the vocabulary out.
 constexpr int64_t small_vocabulary = 1024;
+constexpr int64_t largest_indicator = int64_t{1} << 28;
 
 Tensor embedding_backward_cuda(const Tensor& dy, const Tensor& tokens, c10::SymInt symbolic) {
   const int64_t vocabulary = symbolic.expect_int();
-  if (vocabulary > small_vocabulary)
-    return at::embedding_dense_backward(dy.contiguous(), tokens, vocabulary, /*padding_idx=*/-1,
+  check_device("embedding_backward", "tokens", tokens, "dy", dy);
+  const Device device(dy);
+  if (vocabulary > small_vocabulary || tokens.numel() * vocabulary > largest_indicator) {
+    const Tensor known = at::where((tokens >= 0) & (tokens < vocabulary), tokens, -1);
+    return at::embedding_dense_backward(dy.contiguous(), known.contiguous(), vocabulary, /*padding_idx=*/-1,
                                         /*scale_grad_by_freq=*/false);
+  }
+  const at::NoTF32Guard full_precision;  // this is a sum, not a product that may be rounded
   const Tensor indicator = (tokens.unsqueeze(2) == at::arange(vocabulary, tokens.options())).to(dy.scalar_type());
   return at::bmm(dy.transpose(1, 2), indicator).sum(0).t().contiguous();
 }
@@ -85,10 +91,9 @@ Triple spread_backward_cuda(const Tensor& dy, const Tensor& x, const Tensor& wei
   const Device device(x);
   arguments.stream = device;
   if (gradient.numel() > 0) {
-    const Tensor workspace = at::empty({static_cast<int64_t>(cuda::spread_backward_workspace_bytes(arguments))},
-                                       x.options().dtype(at::kByte));
+    const Tensor space = workspace(cuda::spread_backward_workspace_bytes(arguments), x);
     call([&] {
-      cuda::spread_backward(arguments, gradient.data_ptr(), dw.data_ptr(), db.data_ptr(), workspace.data_ptr());
+      cuda::spread_backward(arguments, gradient.data_ptr(), dw.data_ptr(), db.data_ptr(), space.data_ptr());
     });
   } else {
     dw.zero_();

@@ -5,6 +5,8 @@
 #include <torch/library.h>
 
 #include <bit>
+#include <cstdlib>
+#include <string_view>
 
 #include "cuda/recurrence.h"
 #include "torch/cuda/elements.h"
@@ -77,6 +79,19 @@ struct Sequences {
   }
 };
 
+// RTF_CUDA_FILTER=chunks|fft forces a way to compute, for tests and measurements.
+bool in_chunks(const char* operation, int64_t order) {
+  const int64_t largest = cuda::largest_chunked_order();
+  const char* name = std::getenv("RTF_CUDA_FILTER");
+  if (!name || !*name) return order <= largest;
+  const std::string_view method = name;
+  TORCH_CHECK_VALUE(method == "chunks" || method == "fft", "[rtf::", operation, "] RTF_CUDA_FILTER is ", name,
+                    "; chunks and fft are known");
+  TORCH_CHECK_VALUE(method == "fft" || order <= largest, "[rtf::", operation, "] order is ", order,
+                    "; chunks take up to ", largest);
+  return method == "chunks";
+}
+
 Pair filter_chunked(const Tensor& u, const Coefficients& c, const OptionalTensor& start, const OptionalTensor& lengths,
                     const OptionalTensor& offsets) {
   const int64_t sequences = offsets ? offsets->size(0) - 1 : u.size(0);
@@ -137,7 +152,7 @@ Pair filter_by_transforms(const Tensor& u, const Coefficients& c, const Optional
   const int64_t n = c.order(), length = u.size(-1), prefix = start ? n : 0, total = prefix + length;
   const OptionalTensor ends = lengths;
   Tensor extended = cut(u, ends);
-  if (start) {
+  if (prefix > 0) {
     const Tensor denominators = at::constant_pad_nd(c.each_a().narrow(1, 0, n - 1), {1, 0}, 1.0);
     extended = at::cat({convolve_rows(start->flip(-1), denominators, n), extended}, -1);
   }
@@ -153,7 +168,7 @@ Pair filter_by_transforms(const Tensor& u, const Coefficients& c, const Optional
 
 // Padded sequences, double.
 Pair filter_rows(const Tensor& u, const Coefficients& c, const OptionalTensor& start, const Tensor& lengths) {
-  if (c.order() > cuda::largest_chunked_order()) return filter_by_transforms(u, c, start, lengths);
+  if (!in_chunks("filter", c.order())) return filter_by_transforms(u, c, start, lengths);
   auto [y, end] = filter_chunked(u.transpose(1, 2), c, start, lengths, std::nullopt);
   return {y.transpose(1, 2), end};
 }
@@ -196,7 +211,7 @@ struct Rows {
   }
 
   Tensor give(const Tensor& rows, const Tensor& like) const {
-    const Tensor result = empty_length_last(like, like.scalar_type()), all = result.transpose(1, 2);
+    const Tensor result = empty_result(like, like.scalar_type()), all = result.transpose(1, 2);
     if (offsets.empty())
       all.copy_(rows);
     else
@@ -227,15 +242,18 @@ Pair filter_cuda(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor
   check_coefficients("filter", a, b, h0);
   check_filter_input("filter", u, b);
   const Device device(u);
-  const bool chunked = b.size(1) <= cuda::largest_chunked_order();
+  const bool chunked = in_chunks("filter", b.size(1));
   const Coefficients c("filter", a, b, h0, u, /*as_double=*/!chunked);
   if (chunked) {
     const Sequences sequences("filter", u, lengths, offsets);
     const auto start = state_of("filter", initial_state, sequences.count, u, b);
-    return filter_chunked(u, c, start, sequences.lengths, sequences.offsets);
+    const auto [y, end] = filter_chunked(u, c, start, sequences.lengths, sequences.offsets);
+    return {as_result(y, u, u.scalar_type()), end};
   }
   const Rows rows("filter", u, lengths, offsets);
   const auto start = state_of("filter", initial_state, rows.sequences.count, u, b);
+  if (u.size(0) == 0)  // transforms need a row
+    return {empty_result(u, u.scalar_type()), at::empty({0, c.channels(), c.order()}, c.b.options())};
   auto [y, end] = filter_rows(rows.take(u), c, start, rows.lengths);
   return {rows.give(y, u), end};
 }
@@ -248,15 +266,21 @@ Quintuple filter_backward_cuda(const Tensor& dy, const Tensor& dstate, const Ten
   const Coefficients c("filter_backward", a, b, h0, u);
   check_filter_input("filter_backward", u, b);
   check_shape("filter_backward", "dy", dy, u.sizes());
+  check_device("filter_backward", "dy", dy, "u", u);
+  check_device("filter_backward", "dstate", dstate, "u", u);
   const Device device(u);
   const Rows rows("filter_backward", u, lengths, offsets);
   const int64_t n = c.order(), length = rows.longest, channels = c.channels(), sequences = rows.sequences.count;
   check_shape("filter_backward", "dstate", dstate, {sequences, channels, n});
   const auto start = state_of("filter_backward", initial_state, sequences, u, b);
-  const Tensor x = rows.take(u), g = rows.take(dy), dend = dstate.to(at::kDouble);
+  const Tensor dend = dstate.to(at::kDouble).clone(at::MemoryFormat::Contiguous);
+  const auto zeros = [](const Tensor& like) { return at::zeros(like.sizes(), like.options()); };
+  if (sequences == 0 || length == 0)  // the state goes through
+    return {empty_result(u, u.scalar_type()), zeros(a), zeros(b), zeros(h0), dend};
+  const Tensor x = rows.take(u), g = rows.take(dy);
   const Tensor dh0 = (g * x).sum(at::IntArrayRef({0, 2})), direct = c.h0.unsqueeze(1) * g;
   if (n == 0)
-    return {rows.give(direct, u), at::zeros_like(a), at::zeros_like(b), dh0.to(h0.scalar_type()), dend};
+    return {rows.give(direct, u), zeros(a), zeros(b), dh0.to(h0.scalar_type()), dend};
 
   const Tensor time = at::arange(length, rows.lengths.options());
   const Tensor backwards = rows.lengths.unsqueeze(1) - 1 - time;

@@ -39,10 +39,6 @@ cuda::Numbers numbers(const Tensor& contiguous) {
                                                       : cuda::Type::bfloat16};
 }
 
-Tensor workspace(std::size_t bytes, const Tensor& on) {
-  return at::empty({static_cast<int64_t>(bytes)}, on.options().dtype(at::kByte));
-}
-
 Tensor empty_contiguous(const Tensor& like) { return at::empty(like.sizes(), like.options()); }
 
 cuda::KernelSizes sizes_of(const Tensor& a, const Tensor& b, int64_t length) {

@@ -17,6 +17,10 @@ at::Tensor empty_length_last(const at::Tensor& signal, at::ScalarType type) {
   return at::empty({signal.size(0), signal.size(2), signal.size(1)}, signal.options().dtype(type)).transpose(1, 2);
 }
 
+at::Tensor workspace(std::size_t bytes, const at::Tensor& on) {
+  return at::empty({static_cast<int64_t>(bytes)}, on.options().dtype(at::kByte));
+}
+
 }  // namespace rtf::ops
 
 // Called after the library is loaded: says in one line why a device cannot be used.
