@@ -59,11 +59,8 @@ c10::Device use_device(const std::string& name, bool deterministic) {
   const auto index = static_cast<c10::DeviceIndex>(colon == std::string::npos ? 0 : std::stoi(name.substr(colon + 1)));
   // cuBLAS reads it when the device is first used.
   if (deterministic) ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
-  try {
-    backend_function<void(int)>("rtf_cuda_require_device")(index);
-  } catch (const Error& error) {
-    throw Error(error.code(), "device", "device " + name + ": " + without_operation(error.what()));
-  }
+  if (const char* why = backend_function<const char*(int)>("rtf_cuda_why_not")(index))
+    fail("device " + name + ": " + without_operation(why));
   const c10::Device device(c10::kCUDA, index);
   at::globalContext().lazyInitDevice(c10::kCUDA);
   const c10::impl::VirtualGuardImpl cuda(c10::kCUDA);
