@@ -140,7 +140,7 @@ void measure(const Model& model, const std::string& precision, const std::string
   Profile unused;
   TrainingStep training(backbone, task, optimizer, config.train, device, unused);
   const std::vector<int64_t> indices(static_cast<std::size_t>(model.batch));
-  BatchStream batches([&](int64_t) { return task.batch(Split::train, 0, indices); }, INT64_MAX, device);
+  BatchStream batches([&](int64_t) { return task.batch(Split::train, 0, indices); }, INT64_MAX, ahead_for(device));
 
   int64_t done = 0;
   double loss = 0;

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "rtf/error.h"
+#include "train/device_name.h"
 #include "train/stop_line.h"
 
 namespace rtf::train {
@@ -55,8 +56,7 @@ F* backend_function(const char* name) {
 
 c10::Device use_device(const std::string& name, bool deterministic) {
   if (name == "cpu") return c10::Device(c10::kCPU);
-  const std::size_t colon = name.find(':');
-  const auto index = static_cast<c10::DeviceIndex>(colon == std::string::npos ? 0 : std::stoi(name.substr(colon + 1)));
+  const auto index = static_cast<c10::DeviceIndex>(device_number(name).value());
   // cuBLAS reads it when the device is first used.
   if (deterministic) ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   if (const char* why = backend_function<const char*(int)>("rtf_cuda_why_not")(index))

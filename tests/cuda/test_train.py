@@ -198,13 +198,15 @@ def test_refusals(work):
 
 
 def test_stops_when_numbers_are_not_finite(work):
-    """Seen late, but told as it was: the step, its gradients, and the weights before it."""
+    """Seen late, but told as it was: the step, its gradients, and the weights before it. They grow by
+    |1 - 0.002 * 2000| = 3 a step, so that steps have long been replayed when they overflow."""
     lines = []
     for run, every in (("at-once", 1), ("late", 0)):
-        done = rtf(work, "train", "copying.yaml", *QUIET, GPU, "optimizer.lr=1e30", "optimizer.warmup=0",
-                   "optimizer.schedule=constant", f"checkpoint.every_steps={every}", "--out", run, "-q",
-                   fails=True)  # fmt: skip
+        done = rtf(work, "train", "copying.yaml", *QUIET, GPU, "optimizer.weight_decay=2000",
+                   "optimizer.ssm_weight_decay=0", "optimizer.warmup=0", "optimizer.schedule=constant",
+                   f"checkpoint.every_steps={every}", "--out", run, "-q", fails=True)  # fmt: skip
         refused(done, "stopped at step ", ": the loss is", "; largest gradient ", "; smallest |A| ")
+        assert int(done.stderr.split("stopped at step ")[1].split(":")[0]) > 10
         assert status(work / run)["state"] == "failed"
         lines.append(done.stderr.strip())
     assert lines[0] == lines[1] + "; earlier checkpoints are kept"
