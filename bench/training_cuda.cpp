@@ -1,5 +1,6 @@
-// training_cuda: milliseconds of a whole training step on the GPU and its peak memory, one JSON line for each precision.
-// Random data, streamed from the host as in training. bench/cuda_training.py knows the sizes of the paper's models.
+// training_cuda: milliseconds of a whole training step on the GPU and its peak memory, one JSON line for each
+// precision. Random data, streamed from the host as in training. bench/cuda_training.py knows the sizes of the paper's
+// models.
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <torch/csrc/autograd/profiler_kineto.h>

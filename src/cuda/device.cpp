@@ -70,15 +70,17 @@ void require_device(int device) {
   if (found != cudaSuccess || count == 0)
     throw Error(ErrorCode::unsupported, "cuda", "there is no CUDA device; use the CPU");
   if (device >= count)
-    throw Error(ErrorCode::argument, "cuda", "device " + std::to_string(device) + " does not exist; there are " +
-                                                 std::to_string(count) + ", counted from 0");
+    throw Error(ErrorCode::argument, "cuda",
+                "device " + std::to_string(device) + " does not exist; there are " + std::to_string(count) +
+                    ", counted from 0");
   const int capability = device_capability(device);
   if (fitting(capability)) return;
   std::string known;
   for (const int each : compiled) known += (known.empty() ? "" : ", ") + capability_text(each);
   std::string what = "use the CPU";
   for (const int each : {80, 90, 100})
-    if (runs(each, capability)) what = "build with -D CMAKE_CUDA_ARCHITECTURES=" + std::to_string(each) + ", or " + what;
+    if (runs(each, capability))
+      what = "build with -D CMAKE_CUDA_ARCHITECTURES=" + std::to_string(each) + ", or " + what;
   throw Error(ErrorCode::unsupported, "cuda",
               "device " + std::to_string(device) + " has compute capability " + capability_text(capability) +
                   " and this build is for " + known + "; " + what);

@@ -6,8 +6,8 @@
 
 namespace rtf::train {
 
-// The number of the GPU that "cuda" or "cuda:N" names, -1 for "cpu"; none: no name of a device. N goes up to 127, as far
-// as torch counts.
+// The number of the GPU that "cuda" or "cuda:N" names, -1 for "cpu"; none: no name of a device. N goes up to 127, as
+// far as torch counts.
 std::optional<int> device_number(const std::string& name);
 
 }  // namespace rtf::train

@@ -26,12 +26,11 @@ namespace {
 // `call` with torch's errors as one line each.
 template <class F>
 auto with_plain_errors(F&& call) {
-  return plain_errors(
-      "train",
-      {"not enough memory for a model and batches of these sizes",
-       "the device has not enough memory for a model and batches of these sizes; a smaller train.batch "
-       "(train.accumulate makes up for it) or train.eval_batch, or train.precision=bf16, needs less"},
-      std::forward<F>(call));
+  return plain_errors("train",
+                      {"not enough memory for a model and batches of these sizes",
+                       "the device has not enough memory for a model and batches of these sizes; a smaller train.batch "
+                       "(train.accumulate makes up for it) or train.eval_batch, or train.precision=bf16, needs less"},
+                      std::forward<F>(call));
 }
 
 std::string short_text(double value) {

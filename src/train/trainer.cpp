@@ -121,7 +121,8 @@ Batch Trainer::next_batch() {
 }
 
 void Trainer::stop_at(int64_t step, const std::string& why, bool with_gradients) const {
-  fail(stop_line(step, why, with_gradients ? optimizer_.get() : nullptr, model_) + (kept_ ? "; earlier checkpoints are kept" : ""),
+  fail(stop_line(step, why, with_gradients ? optimizer_.get() : nullptr, model_) +
+           (kept_ ? "; earlier checkpoints are kept" : ""),
        ErrorCode::unstable);
 }
 
