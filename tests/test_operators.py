@@ -139,6 +139,7 @@ def test_opcheck(torch_ops, sizes):
     turned = layouts(u)[1].requires_grad_()
     offsets = torch.tensor([0, 2, length])
     gates = torch.randn(*u.shape[:2], 2 * u.shape[2], dtype=torch.float64, requires_grad=True)
+    turned_gates = layouts(gates)[1].requires_grad_()
     calls = [
         ("kernel", (a, b, h0, length), {}),
         ("exact_kernel", (a, b, h0, length), {}),
@@ -157,12 +158,14 @@ def test_opcheck(torch_ops, sizes):
         ("montel_paper", (a,), {}),
         ("dropout", (u, 0.3, generator, 1), {}),
         ("dropout", (u, 0.3, generator, 1, True), {}),
+        ("dropout", (turned, 0.3, generator, 1), {}),
         ("gelu", (turned, 0.3, generator, 1), {}),
         ("glu", (k2[0, :, : 2 * (length // 2)].detach().requires_grad_(), None, 0.3, generator, 1), {}),
         ("glu", (gates, u, 0.3, generator, 1), {"bias": gates[0, 0].detach().requires_grad_()}),
         ("batch_norm", (u, h0, h0), {}),
         ("batch_norm", (u, h0, h0), {"running_mean": torch.zeros_like(h0), "running_var": torch.ones_like(h0)}),
-        ("batch_norm", (u, h0, h0), {"dtype": torch.bfloat16}),
+        ("glu", (turned_gates, turned, 0.3, generator, 1), {}),
+        ("batch_norm", (turned, h0, h0), {"dtype": torch.bfloat16}),
         ("layer_norm", (turned, h0, h0), {}),
         ("layer_norm", (u, h0, h0), {"dtype": torch.bfloat16}),
         ("spread", (u[:, :, 0].detach(), h0, h0), {}),
@@ -170,6 +173,40 @@ def test_opcheck(torch_ops, sizes):
     ]
     for name, arguments, options in calls:
         torch.library.opcheck(getattr(torch_ops, name).default, arguments, options)
+
+
+def test_memory_order(torch_ops):
+    """Results and gradients have the samples of a row side by side where the input has, and are contiguous else."""
+    _, a, b, h0, u, _, k, _, _ = tensors((2, 7, 4, 2, 3))
+    generator = torch.tensor(GENERATOR)
+    operators = [
+        lambda x: torch_ops.convolve(x, k),
+        lambda x: torch_ops.filter(x, a, b, h0)[0],
+        lambda x: torch_ops.dropout(x, 0.3, generator, 1),
+        lambda x: torch_ops.gelu(x, 0.3, generator, 1),
+        lambda x: torch_ops.glu(x, None, 0.3, generator, 1),
+        lambda x: torch_ops.batch_norm(x, h0, h0)[0],
+        lambda x: torch_ops.layer_norm(x, h0, h0)[0],
+    ]
+    for number, operator in enumerate(operators):
+        expected = operator(u)
+        for x in layouts(u):
+            for dtype in (torch.float64, torch.bfloat16):
+                leaf = x.to(dtype).detach().requires_grad_()
+                y = operator(leaf)
+                (dx,) = torch.autograd.grad(y, leaf, torch.ones_like(y))
+                for got in (y, dx):
+                    turned = got.transpose(1, 2) if leaf.stride(1) == 1 else got
+                    assert turned.is_contiguous(), f"{number}: {got.stride()} of {leaf.stride()}"
+            torch.testing.assert_close(operator(x), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_nan_is_not_hidden(torch_ops):
+    x = torch.randn(2, 5, 3)
+    x[1, 2, 1] = float("nan")
+    y, mean, variance = torch_ops.batch_norm(x, torch.ones(3), torch.zeros(3))
+    assert y[..., 1].isnan().all() and mean.isnan().sum() == 1 and variance.isnan().sum() == 1
+    assert y.isnan().sum() == 10
 
 
 def test_torch_compile(torch_ops):

@@ -58,6 +58,13 @@ void check(const char* operation, cudaError_t result) {
   throw Error(ErrorCode::unsupported, operation, "CUDA: " + why);
 }
 
+std::size_t largest_shared_memory(const char* operation) {
+  int device = 0, bytes = 0;
+  check(operation, cudaGetDevice(&device));
+  check(operation, cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  return static_cast<std::size_t>(bytes);
+}
+
 void require_device(int device) {
   int count = 0;
   const cudaError_t found = cudaGetDeviceCount(&count);

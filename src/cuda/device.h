@@ -17,6 +17,9 @@ void require_device(int device);
 // Throws when a CUDA call failed: `check("convolve", cudaGetLastError())` after every launch.
 void check(const char* operation, cudaError_t result);
 
+// The most shared memory that a block can have on the current device.
+std::size_t largest_shared_memory(const char* operation);
+
 // Lets `kernel` use this much shared memory where it is more than the default 48 KiB.
 template <class Kernel>
 void allow_shared_memory(const char* operation, Kernel* kernel, std::size_t bytes) {

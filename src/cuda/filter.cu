@@ -253,10 +253,7 @@ void launch(const Filter& p, cudaStream_t stream) {
 }  // namespace
 
 int64_t largest_chunked_order() {
-  int device = 0, bytes = 0;
-  check("filter", cudaGetDevice(&device));
-  check("filter", cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  return static_cast<std::size_t>(bytes) >= sizeof(Shape<64>::Tables) ? 64 : 32;
+  return largest_shared_memory("filter") >= sizeof(Shape<64>::Tables) ? 64 : 32;
 }
 
 void filter(const Filter& p, cudaStream_t stream) {

@@ -122,7 +122,7 @@ Pair glu_backward_cpu(const Tensor& dy, const Tensor& z, double p, const Tensor&
     glu_vjp<T>(values<const T>(in), channels_of(dy), drop, values<const T>(gradient), values<T>(out), executor());
   });
   const Tensor to_bias =
-      bias ? dz.reshape({-1, z.size(-1)}).sum(0).to(bias->scalar_type()) : at::empty({0}, z.options());
+      bias ? dz.sum_to_size({z.size(-1)}).to(bias->scalar_type()) : at::empty({0}, z.options());
   return {as_result(dz, z, z.scalar_type()), to_bias};
 }
 

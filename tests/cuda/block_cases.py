@@ -26,6 +26,11 @@ def is_length_last(x):
     return x.shape[1] == 1 or x.transpose(1, 2).is_contiguous()
 
 
+def follows(got, x):
+    """Whether a result lies in memory as one for x does."""
+    return is_length_last(got) if x.dim() == 3 and x.stride(1) == 1 else got.is_contiguous()
+
+
 def check(got, wanted, dtype, what):
     """`wanted` was computed in double, from what `dtype` holds."""
     assert got.is_cuda and got.shape == wanted.shape, what

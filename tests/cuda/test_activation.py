@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from block_cases import SHAPES, both, check, is_length_last, leaf, signal  # noqa: E402
+from block_cases import SHAPES, both, check, follows, is_length_last, leaf, signal  # noqa: E402
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float64]
 SEED = 2**40 + 17
@@ -24,11 +24,12 @@ def test_masks_are_the_cpus(cuda_ops, shape):
     for order in ("length", "channels", "strided"):
         for dtype in DTYPES:
             ones = torch.ones_like(signal(shape, dtype, order=order))
+            on_gpu = ones.cuda()
             for tied in (False, True):
                 for p in (0.1, 0.5, 0.9999999):
                     wanted = cuda_ops.dropout(ones, p, generator(), 3, tied)
-                    got = cuda_ops.dropout(ones.cuda(), p, generator("cuda"), 3, tied)
-                    assert torch.equal(got.cpu(), wanted) and is_length_last(got)
+                    got = cuda_ops.dropout(on_gpu, p, generator("cuda"), 3, tied)
+                    assert torch.equal(got.cpu(), wanted) and follows(got, on_gpu)
 
 
 def test_masks_of_other_dimensions(cuda_ops):
@@ -40,6 +41,18 @@ def test_masks_of_other_dimensions(cuda_ops):
     wide = torch.randn(6, 20)
     check(cuda_ops.glu(wide.cuda(), None, 0.0, generator("cuda"), 0),
           cuda_ops.glu(wide.double(), None, 0.0, generator(), 0), torch.float32, "glu")  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 4), (2, 0, 4), (0, 3, 4), (2, 3, 0)])
+def test_nothing(cuda_ops, shape):
+    x, numbers = torch.ones(shape, device="cuda", requires_grad=True), generator("cuda")
+    gates = torch.ones(*shape[:-1], 2 * shape[-1], device="cuda", requires_grad=True)
+    bias = torch.ones(gates.shape[-1], device="cuda", requires_grad=True)
+    results = [cuda_ops.dropout(x, 0.5, numbers, 1), cuda_ops.gelu(x, 0.5, numbers, 1),
+               cuda_ops.glu(gates, x, 0.5, numbers, 1, bias=bias)]  # fmt: skip
+    assert all(y.shape == shape for y in results)
+    sum(y.sum() for y in results).backward()
+    assert x.grad.shape == shape and not bias.grad.any()
 
 
 def test_step_is_read_on_the_device(cuda_ops):

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from block_cases import SHAPES, both, check, is_length_last, leaf, signal  # noqa: E402
+from block_cases import SHAPES, both, check, follows, leaf, signal  # noqa: E402
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float64]
 NORMS = ["batch_norm", "layer_norm"]
@@ -31,7 +31,7 @@ def test_values_and_gradients(cuda_ops, norm, shape, dtype):
     for order in ("length", "channels"):
         x = signal(shape, dtype, order=order) + 2  # bfloat16 has digits for it
         got, wanted = both(lambda *z: getattr(cuda_ops, norm)(*z), (x, *parameters(shape[2], dtype)))
-        assert is_length_last(got[0]) and is_length_last(got[3])
+        assert follows(got[0], x.cuda()) and follows(got[3], x.cuda())
         names = ["y", "mean", "second statistic", "dx", "dweight", "dbias"]
         for name, a, b in zip(names, got, wanted):
             # Statistics of bfloat16 numbers are themselves float32 or float64.
@@ -48,6 +48,28 @@ def test_large_mean(cuda_ops, norm):
     wanted = getattr(cuda_ops, norm)(x.double(), weight.double(), bias.double())
     assert (got[0].cpu() - wanted[0]).abs().max() < 1e-3
     assert ((got[2].cpu() - wanted[2]).abs() <= 1e-4 * wanted[2].abs()).all()
+
+
+@pytest.mark.parametrize("channels", [3, 64, 1000])
+def test_an_outlier(cuda_ops, channels):
+    """One channel far from the others costs none of their digits: those of float32 beside a variance that it makes."""
+    for outlier in (0, channels - 1):
+        x = signal((2, 36, channels), torch.float32)
+        x[..., outlier] = 3e4
+        weight, bias = parameters(channels, torch.float32)
+        got = cuda_ops.layer_norm(x.cuda(), weight.cuda(), bias.cuda())
+        for ours, wanted in zip(got, cuda_ops.layer_norm(x.double(), weight.double(), bias.double())):
+            check(ours, wanted, torch.float32, f"outlier {outlier}")
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_nan_is_not_hidden(cuda_ops, norm):
+    x = signal((2, 8, 6), torch.float32).cuda()
+    x[1, 3, 2] = float("nan")
+    y, mean, second = getattr(cuda_ops, norm)(x, torch.ones(6, device="cuda"), torch.zeros(6, device="cuda"))
+    at = (slice(None), slice(None), 2) if norm == "batch_norm" else (1, 3)
+    assert y[at].isnan().all() and mean.isnan().sum() == 1 and second.isnan().sum() == 1
+    assert y.isnan().sum() == y[at].numel()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

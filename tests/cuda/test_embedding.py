@@ -34,6 +34,24 @@ def test_unknown_token(cuda_ops):
     assert y.isnan().all(2).tolist() == [[False, True, True, False]]
 
 
+@pytest.mark.parametrize("vocabulary", [3, 3000])
+def test_unknown_tokens_have_no_gradient(cuda_ops, vocabulary):
+    tokens = torch.tensor([[0, vocabulary, -1, 2, -(1 << 40), 1 << 40, 2]], device="cuda")
+    weight = torch.ones(vocabulary, 5, device="cuda", requires_grad=True)
+    (got,) = torch.autograd.grad(cuda_ops.embedding(tokens, weight), weight, torch.ones(1, 7, 5, device="cuda"))
+    wanted = torch.zeros(vocabulary, 5)
+    wanted[0], wanted[2] = 1, 2
+    assert torch.equal(got.cpu(), wanted)
+
+
+def test_gradient_is_not_rounded_to_tf32(cuda_ops, monkeypatch):
+    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", True)
+    tokens, weight = torch.zeros(2, 64, dtype=torch.long, device="cuda"), torch.zeros(8, 16, device="cuda")
+    dy = torch.full((2, 64, 16), 1 + 2.0**-20, device="cuda")
+    got = torch.autograd.grad(cuda_ops.embedding(tokens, weight.requires_grad_()), weight, dy)[0]
+    assert torch.equal(got[0], torch.full((16,), 128 * (1 + 2.0**-20), device="cuda"))
+
+
 def test_refusals(cuda_ops):
     x, weight = torch.zeros(2, 4, 6, device="cuda"), torch.zeros(6, device="cuda")
     for run, message in [

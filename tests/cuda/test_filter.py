@@ -153,7 +153,31 @@ def test_the_same_bits_twice_and_in_a_graph(cuda_ops):
     assert torch.equal(captured_y, y) and torch.equal(captured_end, end)
 
 
-def test_refusals(cuda_ops):
+@pytest.mark.parametrize("order", [0, 3, 64])
+@pytest.mark.parametrize("method", ["chunks", "fft"])
+def test_either_method(cuda_ops, monkeypatch, method, order):
+    monkeypatch.setenv("RTF_CUDA_FILTER", method)
+    for seed in range(6):
+        check(cuda_ops, Case(seed, order, length=300), torch.float64)
+
+
+@pytest.mark.parametrize("order", [0, 3, 64, 65])
+@pytest.mark.parametrize("batch, length", [(0, 5), (2, 0), (0, 0)])
+def test_nothing(cuda_ops, batch, length, order):
+    """Without samples the state goes through, and so does its gradient."""
+    f = oracle.draw_filter(np.random.default_rng(order), 4, 2, order)
+    coefficients = [torch.tensor(x).cuda().requires_grad_() for x in (f.a, f.b, f.h0)]
+    u = torch.zeros(batch, length, 4, dtype=torch.float64, device="cuda", requires_grad=True)
+    state = torch.randn(batch, 4, order, dtype=torch.float64, device="cuda", requires_grad=True)
+    for start in ([], [state]):
+        y, end = cuda_ops.filter(u, *coefficients, *start)
+        assert y.shape == u.shape and torch.equal(end, start[0] if start else torch.zeros_like(state))
+        gradients = torch.autograd.grad([y, end], [u, *coefficients, *start], [y.detach(), 3 * torch.ones_like(end)])
+        assert gradients[0].shape == u.shape and not any(g.any() for g in gradients[1:4])
+        assert not start or torch.equal(gradients[4], 3 * torch.ones_like(state))
+
+
+def test_refusals(cuda_ops, monkeypatch):
     case = Case(0, order=3, length=5)
     u, _, (a, b, h0), _, _, _ = case.on_gpu(torch.float32)
     refused = [
@@ -170,3 +194,9 @@ def test_refusals(cuda_ops):
         cuda_ops.filter(u, a, b, h0, lengths=torch.full((u.shape[0],), 6))
     with pytest.raises(ValueError, match=r"\[rtf::filter\] lengths has 1 values; the batch has 2"):
         cuda_ops.filter(u[:1].expand(2, -1, -1), a, b, h0, lengths=torch.ones(1, dtype=torch.long).cuda())
+    monkeypatch.setenv("RTF_CUDA_FILTER", "nonsense")
+    with pytest.raises(ValueError, match=r"\[rtf::filter\] RTF_CUDA_FILTER is nonsense; chunks and fft are known"):
+        cuda_ops.filter(u, a, b, h0)
+    monkeypatch.setenv("RTF_CUDA_FILTER", "chunks")
+    with pytest.raises(ValueError, match=r"\[rtf::filter\] order is 65; chunks take up to 64"):
+        cuda_ops.filter(u, torch.zeros(len(a), 65).cuda(), torch.zeros(len(b), 65).cuda(), h0)

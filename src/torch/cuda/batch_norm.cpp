@@ -100,7 +100,8 @@ Triple batch_norm_backward_cuda(const Tensor& dy, const Tensor& x, const Tensor&
     cuda::batch_norm_backward(arguments, gradient.data_ptr(), {address(to_dy), address(to_dx)}, dx.data_ptr(),
                               dw.data_ptr(), db.data_ptr());
   });
-  return {as_result(dx.reshape(x.sizes()), x, x.scalar_type()), dw.to(weight.scalar_type()), db.to(weight.scalar_type())};
+  return {as_result(dx.reshape(x.sizes()), x, x.scalar_type()), dw.to(weight.scalar_type()),
+          db.to(weight.scalar_type())};
 }
 
 }  // namespace

@@ -244,16 +244,21 @@ Pair filter_cuda(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor
   const Device device(u);
   const bool chunked = in_chunks("filter", b.size(1));
   const Coefficients c("filter", a, b, h0, u, /*as_double=*/!chunked);
+  // Without samples the state goes through.
+  const auto nothing = [&](int64_t sequences, const OptionalTensor& start) -> Pair {
+    return {empty_result(u, u.scalar_type()),
+            start ? start->clone() : at::zeros({sequences, c.channels(), c.order()}, u.options().dtype(at::kDouble))};
+  };
   if (chunked) {
     const Sequences sequences("filter", u, lengths, offsets);
     const auto start = state_of("filter", initial_state, sequences.count, u, b);
+    if (u.numel() == 0) return nothing(sequences.count, start);
     const auto [y, end] = filter_chunked(u, c, start, sequences.lengths, sequences.offsets);
     return {as_result(y, u, u.scalar_type()), end};
   }
   const Rows rows("filter", u, lengths, offsets);
   const auto start = state_of("filter", initial_state, rows.sequences.count, u, b);
-  if (u.size(0) == 0)  // transforms need a row
-    return {empty_result(u, u.scalar_type()), at::empty({0, c.channels(), c.order()}, c.b.options())};
+  if (u.numel() == 0) return nothing(rows.sequences.count, start);
   auto [y, end] = filter_rows(rows.take(u), c, start, rows.lengths);
   return {rows.give(y, u), end};
 }
@@ -275,7 +280,7 @@ Quintuple filter_backward_cuda(const Tensor& dy, const Tensor& dstate, const Ten
   const auto start = state_of("filter_backward", initial_state, sequences, u, b);
   const Tensor dend = dstate.to(at::kDouble).clone(at::MemoryFormat::Contiguous);
   const auto zeros = [](const Tensor& like) { return at::zeros(like.sizes(), like.options()); };
-  if (sequences == 0 || length == 0)  // the state goes through
+  if (u.numel() == 0)
     return {empty_result(u, u.scalar_type()), zeros(a), zeros(b), zeros(h0), dend};
   const Tensor x = rows.take(u), g = rows.take(dy);
   const Tensor dh0 = (g * x).sum(at::IntArrayRef({0, 2})), direct = c.h0.unsqueeze(1) * g;
