@@ -2,12 +2,13 @@
 PREFIX ?= $(CURDIR)/build/install
 TOOLS = PATH="$(CURDIR)/.venv/bin:$$PATH"
 
-.PHONY: help setup setup-core build core test test-core test-long test-asan test-tsan test-cuda bench bench-cuda demo install install-core format clean
+.PHONY: help setup setup-core build build-cuda-all core test test-core test-long test-asan test-tsan test-cuda bench bench-cuda demo install install-core format clean
 
 help:
 	@echo "make demo                 set up, build, take a tour of the command and train a small model"
 	@echo "make test                 set up, build and run every test"
 	@echo "make build | core         build everything | the torch-free part"
+	@echo "make build-cuda-all       everything for A100 and for B200, in build/sm_80 and build/sm_100"
 	@echo "make test-core            the torch-free tests"
 	@echo "make test-long            10,000 random cases against long double, the small experiments (minutes)"
 	@echo "make test-asan, test-tsan the tests under AddressSanitizer + UBSan, ThreadSanitizer"
@@ -22,8 +23,8 @@ setup:
 setup-core:
 	@scripts/setup.sh core
 
-# One rule for every preset: configure once, then build. Only `release` and `dev` need PyTorch.
-build/release/build.ninja build/dev/build.ninja: | setup
+# One rule for every preset: configure once, then build. These need PyTorch.
+build/release/build.ninja build/dev/build.ninja build/sm_80/build.ninja build/sm_100/build.ninja: | setup
 build/%/build.ninja: CMakePresets.json CMakeLists.txt | setup-core
 	@$(TOOLS) cmake --preset $*
 
@@ -33,6 +34,10 @@ endef
 
 build: build/release/build.ninja
 	$(call build_preset,release)
+
+build-cuda-all: build/sm_80/build.ninja build/sm_100/build.ninja
+	$(call build_preset,sm_80)
+	$(call build_preset,sm_100)
 
 core: build/core/build.ninja
 	$(call build_preset,core)

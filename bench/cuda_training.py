@@ -1,6 +1,11 @@
-"""One training step of the paper's models on the GPU: ours, JAX and eager PyTorch, each in a process of its own."""
+"""One training step of the paper's models on the GPU: ours, JAX and eager PyTorch, each in a process of its own.
 
+cuda_training.py BUILD NAME [OPTION...] measures ours alone, with further options of training_cuda, as --profile.
+"""
+
+import subprocess
 import sys
+from pathlib import Path
 
 from cuda_peer import run, run_peer
 
@@ -29,13 +34,19 @@ def measure_jax(seconds):
 
 
 def measure_torch():
-    jobs = [{**one, "device": "cuda", "steps": 30, "warm_up": 10} for one in CONFIGURATIONS]
-    return [{"what": "PyTorch", **done} for done in run_peer("torch_model.py", jobs=jobs)]
+    jobs = [{**one, "device": "cuda", "released_order": True, "steps": 30, "warm_up": 10} for one in CONFIGURATIONS]
+    return [{"what": "release", **done} for done in run_peer("torch_model.py", jobs=jobs)]
 
 
-def measure_ours(build):
+def our_command(build, configuration):
+    sizes = [f"--{key.replace('_', '-')}={str(value).lower()}" for key, value in configuration.items()]
+    return [str(build / "bench" / "training_cuda"), *sizes]
+
+
+def measure_ours(build, seconds):
     """bench/training_cuda.cpp: our trainer's step, the whole of it in one CUDA graph."""
-    lines = run([build / "bench" / "training_cuda", "--precision", ",".join(PRECISIONS)])
+    options = ["--precision", ",".join(PRECISIONS), "--seconds", 10 * seconds]
+    lines = [line for one in CONFIGURATIONS for line in run([*our_command(build, one), *options])]
     return [{"what": f"ours, {done['precision']}", "name": done["name"], "ms": done["ms_per_step"],
              "peak_memory": done["peak_memory"]} for done in lines]  # fmt: skip
 
@@ -43,10 +54,24 @@ def measure_ours(build):
 def measure(build, seconds):
     rows = []
     for name, part in (
-        ("ours", lambda: measure_ours(build)),
+        ("ours", lambda: measure_ours(build, seconds)),
         ("JAX", lambda: measure_jax(seconds)),
         ("PyTorch", measure_torch),
     ):
         print(f"training: {name}", file=sys.stderr)
         rows += part()
     return rows
+
+
+def main():
+    if len(sys.argv) < 3:
+        sys.exit("cuda_training: BUILD and NAME are needed, as build/release pathfinder")
+    build, name, *options = sys.argv[1:]
+    known = {one["name"]: one for one in CONFIGURATIONS}
+    if name not in known:
+        sys.exit(f"cuda_training: no model '{name}'; expected one of {', '.join(known)}")
+    return subprocess.run([*our_command(Path(build), known[name]), *options]).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

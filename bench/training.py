@@ -17,8 +17,8 @@ STEPS = 5  # the first warms up
 def finish(command, cores, text=""):
     """Standard output and peak memory in bytes of a command, which must succeed; `text` is its standard input."""
     process = subprocess.Popen(
-        [str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "OMP_NUM_THREADS": str(cores)},
+        [str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, env={**os.environ, "OMP_NUM_THREADS": str(cores)},
     )  # fmt: skip
     process.stdin.write(text)
     process.stdin.close()
@@ -50,7 +50,7 @@ def ours(build, dropout, cores):
 def torchs(dropout, cores):
     config = {**MODEL, "name": "copying", "bidirectional": False, "vocabulary": VOCABULARY, "outputs": VOCABULARY,
               "length": LENGTH, "last": LAST, "batch": BATCH, "steps": STEPS, "warm_up": 1, "device": "cpu",
-              "threads": cores, "dropout": dropout, "inner_dropout": dropout}  # fmt: skip
+              "released_order": False, "threads": cores, "dropout": dropout, "inner_dropout": dropout}  # fmt: skip
     script = Path(__file__).parent / "peers" / "torch_model.py"
     output, peak = finish([sys.executable, "-B", script], cores, json.dumps([config]))
     return {"ms": json.loads(output)["ms"], "peak_bytes": peak}

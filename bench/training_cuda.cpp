@@ -1,5 +1,6 @@
-// training_cuda [NAME...]: milliseconds of a whole training step on the GPU and its peak memory, one JSON line for each
-// model and precision. Random data, streamed from the host as in training.
+// training_cuda: milliseconds of a whole training step on the GPU and its peak memory, one JSON line for each
+// precision. Random data, streamed from the host as in training. bench/cuda_training.py knows the sizes of the paper's
+// models.
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
@@ -19,39 +20,11 @@ namespace rtf::train {
 namespace {
 
 struct Model {
-  std::string name;
+  std::string name = "model";
   ModelConfig sizes;
   int64_t batch = 32;
   int64_t vocabulary = 0, last = 0, outputs = 10;  // no vocabulary: numbers in; no last: the mean is decoded
 };
-
-// What the paper and its released configs say of these experiments; bench/cuda_training.py has the same.
-std::vector<Model> models() {
-  const auto sizes = [](int64_t length, int64_t channels, int64_t order) {
-    ModelConfig model;
-    model.length = length;
-    model.channels = channels;
-    model.order = order;
-    model.bidirectional = true;
-    model.initial_gain = "release";
-    return model;
-  };
-  Model copying{"copying", sizes(2048, 1024, 64), 8, 64, 1024, 64};
-  copying.sizes.layers = 4;
-  copying.sizes.bidirectional = false;
-  Model listops{"listops", sizes(2048, 256, 4), 32, 18, 0, 10};
-  listops.sizes.prenorm = false;
-  Model image{"image", sizes(1024, 512, 64), 50, 0, 0, 10};
-  image.sizes.prenorm = false;
-  image.sizes.dropout = image.sizes.inner_dropout = 0.1;
-  Model pathfinder{"pathfinder", sizes(1024, 256, 64), 64, 0, 0, 2};
-  pathfinder.sizes.denominators = 256;
-  pathfinder.sizes.dropout = pathfinder.sizes.inner_dropout = 0.1;
-  Model path_x{"path-x", sizes(16384, 256, 2048), 16, 0, 0, 2};
-  path_x.sizes.denominators = 256;
-  path_x.sizes.dropout = 0.1;
-  return {copying, listops, image, pathfinder, path_x};
-}
 
 // Random tokens or numbers, and random classes.
 class RandomData : public Classification {
@@ -140,7 +113,7 @@ void measure(const Model& model, const std::string& precision, const std::string
   Profile unused;
   TrainingStep training(backbone, task, optimizer, config.train, device, unused);
   const std::vector<int64_t> indices(static_cast<std::size_t>(model.batch));
-  BatchStream batches([&](int64_t) { return task.batch(Split::train, 0, indices); }, INT64_MAX, device);
+  BatchStream batches([&](int64_t) { return task.batch(Split::train, 0, indices); }, INT64_MAX, ahead_for(device));
 
   int64_t done = 0;
   double loss = 0;
@@ -183,41 +156,35 @@ void measure(const Model& model, const std::string& precision, const std::string
 
 int main(int argc, char** argv) {
   using namespace rtf::train;
-  std::vector<std::string> names, precisions = {"tf32"};
+  std::vector<std::string> precisions = {"tf32"};
   std::string device = "cuda";
   double seconds = 1;
   bool profile = false;
-  Model own{"own", models()[3].sizes};
-  CLI::App app("A training step of the paper's models on the GPU: milliseconds and peak memory, as JSON lines.");
-  app.add_option("NAME", names,
-                 "copying, listops, image, pathfinder, path-x; `own`: as the options below say; otherwise all five");
+  Model model;
+  model.sizes.initial_gain = "release";
+  CLI::App app("A training step of a model on the GPU: milliseconds and peak memory, as JSON lines.");
   app.add_option("--precision", precisions, "fp32, tf32, bf16, fp64")->delimiter(',');
   app.add_option("--device", device, "cuda or cuda:N");
-  app.add_option("--seconds", seconds, "of measuring, each");
+  app.add_option("--seconds", seconds, "of measuring, each (default 1)");
   app.add_flag("--profile", profile, "share of each kernel, on standard error");
-  app.add_option("--batch", own.batch);
-  app.add_option("--length", own.sizes.length);
-  app.add_option("--channels", own.sizes.channels);
-  app.add_option("--layers", own.sizes.layers);
-  app.add_option("--order", own.sizes.order);
-  app.add_option("--denominators", own.sizes.denominators);
-  app.add_option("--norm", own.sizes.norm);
-  app.add_option("--bidirectional", own.sizes.bidirectional);
-  app.add_option("--vocabulary", own.vocabulary);
-  app.add_option("--last", own.last);
-  app.add_option("--outputs", own.outputs);
+  app.add_option("--name", model.name, "said in the output");
+  app.add_option("--batch", model.batch);
+  app.add_option("--length", model.sizes.length)->required();
+  app.add_option("--channels", model.sizes.channels);
+  app.add_option("--layers", model.sizes.layers);
+  app.add_option("--order", model.sizes.order);
+  app.add_option("--denominators", model.sizes.denominators);
+  app.add_option("--norm", model.sizes.norm);
+  app.add_option("--prenorm", model.sizes.prenorm);
+  app.add_option("--bidirectional", model.sizes.bidirectional);
+  app.add_option("--dropout", model.sizes.dropout);
+  app.add_option("--inner-dropout", model.sizes.inner_dropout);
+  app.add_option("--vocabulary", model.vocabulary, "0: numbers in");
+  app.add_option("--last", model.last, "positions that are decoded; 0: their mean");
+  app.add_option("--outputs", model.outputs);
   CLI11_PARSE(app, argc, argv);
   try {
-    std::vector<Model> all = models();
-    if (names.empty()) {
-      for (const Model& model : all) names.push_back(model.name);
-    }
-    all.push_back(own);
-    for (const std::string& name : names) {
-      const auto found = std::find_if(all.begin(), all.end(), [&](const Model& model) { return model.name == name; });
-      if (found == all.end()) throw std::runtime_error("no model '" + name + "'; --help lists them");
-      for (const std::string& precision : precisions) measure(*found, precision, device, seconds, profile);
-    }
+    for (const std::string& precision : precisions) measure(model, precision, device, seconds, profile);
     return 0;
   } catch (const c10::Error& error) {
     std::fprintf(stderr, "training_cuda: %s\n", error.what_without_backtrace());

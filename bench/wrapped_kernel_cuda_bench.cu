@@ -28,7 +28,7 @@ class DeviceArray {
   DeviceArray(const DeviceArray&) = delete;
   ~DeviceArray() { cudaFree(data_); }
   T* get() const { return data_; }
-  Numbers numbers() const { return {data_, NumberType::float32}; }
+  Numbers numbers() const { return {data_, Type::float32}; }
 
  private:
   T* data_ = nullptr;
@@ -120,7 +120,8 @@ int main(int count, char** arguments) try {
   const int64_t longest = count > 2 ? std::atoll(arguments[2]) : 1 << 17;
   std::printf("microseconds\nchan. den.   length  copy x16  order    kernel  gradient ...\n");
   for (const int64_t channels : {128, 1024})
-    for (int64_t length = shortest; length <= std::min<int64_t>(longest, channels == 128 ? longest : 1 << 14); length *= 2)
+    for (int64_t length = shortest; length <= std::min<int64_t>(longest, channels == 128 ? longest : 1 << 14);
+         length *= 2)
       for (const int64_t groups : {int64_t{1}, channels}) measure_length(channels, groups, length);
   return 0;
 } catch (const rtf::Error& error) {

@@ -9,11 +9,12 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
-#include <regex>
 
 #include "rtf/error.h"
 #include "rtf_torch/operators.h"
 #include "train/device.h"
+#include "train/device_name.h"
+#include "train/plain_errors.h"
 #include "train/table.h"
 #include "train_common.h"
 
@@ -83,7 +84,7 @@ class MixedLayer {
   MixedLayer(c10::Device device, int64_t batch, int64_t length, int64_t channels, int64_t order) : length_(length) {
     const auto options = at::TensorOptions().device(device).dtype(at::kFloat);
     a_ = at::randn({channels, order}, options);
-    a_.mul_(0.9).div_(a_.abs().sum(1, true));  // sum |a| < 1: stable
+    a_.div_(a_.abs().sum(1, true)).mul_(0.9);  // sum |a| < 1: stable
     b_ = at::randn({channels, order}, options);
     h0_ = at::randn({channels}, options);
     mix_ = at::randn({channels, channels}, options);
@@ -216,8 +217,7 @@ void add_bench(CLI::App& app) {
       ->type_name("");
   table.add_option("--device", options->device, "cuda (the default), cuda:N or cpu")
       ->check([](const std::string& name) {
-        const bool known = std::regex_match(name, std::regex("cpu|cuda(:[0-9]{1,2})?"));
-        return known ? std::string() : name + " is no device; cpu, cuda or cuda:N";
+        return train::device_number(name) ? std::string() : name + " is no device; expected one of cpu, cuda, cuda:N";
       })
       ->type_name("DEVICE");
   table.add_option("--batch", options->batch, "sequences at a time, latency (default 16)")
@@ -226,7 +226,12 @@ void add_bench(CLI::App& app) {
   table.add_option("--longest", options->longest, "no longer sequences than this (default 131072)")
       ->check(CLI::Range(int64_t{2048}, int64_t{1} << 17))
       ->type_name("N");
-  table.callback([options] { run(*options); });
+  table.callback([options] {
+    train::plain_errors("bench",
+                        {"not enough memory for these sizes; a smaller --batch or --longest needs less",
+                         "the device has not enough memory for these sizes; a smaller --batch or --longest needs less"},
+                        [&] { run(*options); });
+  });
 }
 
 }  // namespace rtf::cli

@@ -1,53 +1,93 @@
-# The CUDA backend, where there is a toolkit: RTF_CUDA is then ON, and CMAKE_CUDA_ARCHITECTURES says for what.
-set(RTF_CUDA "AUTO" CACHE STRING "Build the CUDA backend: AUTO (where there is a CUDA 13 toolkit), ON or OFF")
+# The CUDA backend: RTF_CUDA is afterwards ON or OFF, and CMAKE_CUDA_ARCHITECTURES says for what devices.
+set(RTF_CUDA "AUTO" CACHE STRING "Build the CUDA backend: AUTO (where it can be built), ON or OFF")
 if(NOT RTF_CUDA)
   return()
 endif()
-include(CheckLanguage)
-if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX} AND EXISTS /usr/local/cuda/bin/nvcc)
-  set(CMAKE_CUDA_COMPILER /usr/local/cuda/bin/nvcc)
-endif()
-check_language(CUDA)
-if(NOT CMAKE_CUDA_COMPILER)
+
+# AUTO goes on without the backend; ON does not.
+macro(rtf_leave_out_cuda why)
   if(NOT RTF_CUDA STREQUAL "AUTO")
-    message(FATAL_ERROR "RTF_CUDA is ON and there is no CUDA compiler; install the CUDA 13 toolkit, or set CUDACXX")
+    message(FATAL_ERROR "RTF_CUDA is ON and ${why}")
   endif()
-  message(STATUS "No CUDA toolkit: the CUDA backend is left out")
+  message(STATUS "The CUDA backend is left out: ${why}")
   set(RTF_CUDA OFF)
   return()
-endif()
+endmacro()
+
+# Said by hand, so refused in any case.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES 90)
 endif()
+set(RTF_CUDA_CAPABILITIES "")
+foreach(architecture IN LISTS CMAKE_CUDA_ARCHITECTURES)
+  if(NOT architecture MATCHES "^(80|90|100)a?(-real|-virtual)?$")
+    message(FATAL_ERROR "CMAKE_CUDA_ARCHITECTURES has '${architecture}'; the CUDA backend is for 80, 90 and 100")
+  endif()
+  list(APPEND RTF_CUDA_CAPABILITIES ${CMAKE_MATCH_1})
+endforeach()
+list(REMOVE_DUPLICATES RTF_CUDA_CAPABILITIES)
+list(SORT RTF_CUDA_CAPABILITIES COMPARE NATURAL)
+if(NOT RTF_CUDA_CAPABILITIES)
+  message(FATAL_ERROR "CMAKE_CUDA_ARCHITECTURES is empty; the CUDA backend is for 80, 90 and 100")
+endif()
+
+# torch's own CUDA libraries, of the same major version as the toolkit.
+if(NOT EXISTS "${rtf_torch_dir}/lib/libtorch_cuda.so")
+  rtf_leave_out_cuda("the PyTorch in ${rtf_torch_dir} is one without CUDA")
+endif()
+file(STRINGS "${rtf_torch_dir}/version.py" rtf_torch_cuda REGEX "^cuda")
+if(NOT rtf_torch_cuda MATCHES "'13\\.")
+  rtf_leave_out_cuda("the PyTorch in ${rtf_torch_dir} is not one for CUDA 13")
+endif()
+
+# cuFFTDx: transforms inside a kernel, headers alone.
+set(RTF_MATHDX_DIR "" CACHE PATH "The folder of the Python package nvidia-mathdx; empty: the one of .venv, else of python3")
+set(rtf_mathdx_dir "${RTF_MATHDX_DIR}")
+if(NOT rtf_mathdx_dir)
+  execute_process(
+    COMMAND "${RTF_PYTHON}" -c "import importlib.util as u; print(u.find_spec('nvidia.mathdx').submodule_search_locations[0])"
+    OUTPUT_VARIABLE rtf_mathdx_dir OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+endif()
+if(NOT EXISTS "${rtf_mathdx_dir}/include/cufftdx.hpp")
+  rtf_leave_out_cuda("nvidia-mathdx is not installed; run scripts/setup.sh, or set RTF_MATHDX_DIR")
+endif()
+
+# check_language() tries the compiler, unless CMAKE_CUDA_COMPILER is set.
+if(NOT CMAKE_CUDA_COMPILER)
+  unset(CMAKE_CUDA_COMPILER CACHE)
+  if(NOT DEFINED ENV{CUDACXX} AND EXISTS /usr/local/cuda/bin/nvcc)
+    set(ENV{CUDACXX} /usr/local/cuda/bin/nvcc)
+  endif()
+endif()
+include(CheckLanguage)
+check_language(CUDA)
+if(NOT CMAKE_CUDA_COMPILER)
+  rtf_leave_out_cuda("there is no CUDA compiler that works; install the CUDA 13 toolkit, or set CUDACXX")
+endif()
+execute_process(COMMAND "${CMAKE_CUDA_COMPILER}" --version OUTPUT_VARIABLE rtf_cuda_version ERROR_QUIET)
+if(NOT rtf_cuda_version MATCHES "release 13\\.")
+  rtf_leave_out_cuda("${CMAKE_CUDA_COMPILER} is not that of a CUDA 13 toolkit")
+endif()
 enable_language(CUDA)
-find_package(CUDAToolkit 13 REQUIRED)
+find_package(CUDAToolkit 13 QUIET)
+if(NOT CUDAToolkit_FOUND)
+  rtf_leave_out_cuda("the CUDA 13 toolkit of ${CMAKE_CUDA_COMPILER} is not complete")
+endif()
+
 set(RTF_CUDA ON)
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 if(CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
 endif()
-
-# cuFFTDx: transforms inside a kernel, headers alone.
-set(RTF_MATHDX_DIR "" CACHE PATH "The folder of the Python package nvidia-mathdx; empty: the one of .venv, else of python3")
-if(NOT RTF_MATHDX_DIR)
-  execute_process(
-    COMMAND "${RTF_PYTHON}" -c "import importlib.util as u; print(u.find_spec('nvidia.mathdx').submodule_search_locations[0])"
-    OUTPUT_VARIABLE rtf_mathdx_dir OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE rtf_mathdx_failed ERROR_QUIET)
-  if(rtf_mathdx_failed)
-    message(FATAL_ERROR "nvidia-mathdx is not installed; run scripts/setup.sh, or configure with RTF_CUDA=OFF")
-  endif()
-else()
-  set(rtf_mathdx_dir "${RTF_MATHDX_DIR}")
-endif()
 add_library(rtf_mathdx INTERFACE)
 target_include_directories(rtf_mathdx SYSTEM INTERFACE
   "${rtf_mathdx_dir}/include" "${rtf_mathdx_dir}/external/cutlass/include")
 
-# torch's own CUDA libraries. The runtime and cuFFT must be the ones that torch loads.
+# The runtime must be the one that torch loads.
 file(GLOB rtf_nvidia_libraries "${rtf_torch_dir}/../nvidia/*/lib")
 add_library(rtf_libtorch_cuda INTERFACE)
-target_link_libraries(rtf_libtorch_cuda INTERFACE rtf_libtorch torch_cuda c10_cuda CUDA::cudart CUDA::cufft)
+target_link_libraries(rtf_libtorch_cuda INTERFACE rtf_libtorch torch_cuda c10_cuda CUDA::cudart)
 foreach(folder IN LISTS rtf_nvidia_libraries)
   target_link_options(rtf_libtorch_cuda INTERFACE "-Wl,-rpath,${folder}" "-Wl,-rpath-link,${folder}")
 endforeach()

@@ -1,4 +1,5 @@
-# find_package(rtf): rtf::rtf. With COMPONENTS torch also rtf::torch, where rtf was built with PyTorch.
+# find_package(rtf): rtf::rtf. With COMPONENTS torch also rtf::torch, where rtf was built with PyTorch, and
+# rtf::torch_cuda, where it was built with CUDA.
 include(CMakeFindDependencyMacro)
 find_dependency(Threads)
 include("${CMAKE_CURRENT_LIST_DIR}/rtfTargets.cmake")

@@ -223,8 +223,9 @@ TEST(Config, KeysThatDoNotFitTogetherAreRefused) {
   expect_holds(copying.error({"model.residual=false", "model.norm=none", "model.dropout=0.1"}), {"model.dropout"});
   expect_holds(copying.error({"train.chunk=8", "model.bidirectional=true"}), {"train.chunk is 8"});
   expect_holds(copying.error({"optimizer.warmup=8", "optimizer.total=8"}), {"optimizer.warmup is 8"});
+  EXPECT_EQ(copying.load({"train.device=cuda:127"}).train.device, "cuda:127");
   expect_holds(copying.error({"train.precision=tf32"}), {"train.precision is tf32", "train.device is cpu"});
-  for (const char* name : {"gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1 ", "cuda:300"}) {
+  for (const char* name : {"gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1 ", "cuda:128", "cuda:300"}) {
     expect_holds(copying.error({std::string("train.device=") + name}), {name, "expected one of cpu, cuda, cuda:N"});
   }
 }

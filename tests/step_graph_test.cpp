@@ -67,6 +67,7 @@ TEST_F(StepGraphTest, RefusesWhatCannotBeCaptured) {
   SequenceModel model = make_model(Decoder::position, 0, Norm::batch);
   StepGraph graph(model, 2);
   EXPECT_THROW(graph.step(at::zeros({3, 3}, at::kCUDA)), c10::Error);
+  EXPECT_THROW(graph.step(at::zeros({2, 3}, at::TensorOptions(at::kDouble).device(at::kCUDA))), c10::Error);
   model->train();
   EXPECT_THROW(StepGraph(model, 2), c10::Error);
   model->eval();

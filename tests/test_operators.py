@@ -98,6 +98,7 @@ def test_gradients(torch_ops, sizes):
         assert check(lambda *z: torch_ops.layer_norm(*z)[0], (u, b.sum(1).detach().requires_grad_(), h0))
     tokens = torch.arange(u.shape[0] * u.shape[1]).view(u.shape[:2]) % k.shape[0]
     assert check(lambda w: torch_ops.embedding(tokens, w), (k,))
+    assert check(torch_ops.spread, (u[:, :, 0].detach().requires_grad_(), k[:, 0].detach().requires_grad_(), h0))
 
 
 def test_packed_sequences_are_on_their_own(torch_ops):
@@ -138,6 +139,7 @@ def test_opcheck(torch_ops, sizes):
     turned = layouts(u)[1].requires_grad_()
     offsets = torch.tensor([0, 2, length])
     gates = torch.randn(*u.shape[:2], 2 * u.shape[2], dtype=torch.float64, requires_grad=True)
+    turned_gates = layouts(gates)[1].requires_grad_()
     calls = [
         ("kernel", (a, b, h0, length), {}),
         ("exact_kernel", (a, b, h0, length), {}),
@@ -156,18 +158,55 @@ def test_opcheck(torch_ops, sizes):
         ("montel_paper", (a,), {}),
         ("dropout", (u, 0.3, generator, 1), {}),
         ("dropout", (u, 0.3, generator, 1, True), {}),
+        ("dropout", (turned, 0.3, generator, 1), {}),
         ("gelu", (turned, 0.3, generator, 1), {}),
         ("glu", (k2[0, :, : 2 * (length // 2)].detach().requires_grad_(), None, 0.3, generator, 1), {}),
         ("glu", (gates, u, 0.3, generator, 1), {"bias": gates[0, 0].detach().requires_grad_()}),
         ("batch_norm", (u, h0, h0), {}),
         ("batch_norm", (u, h0, h0), {"running_mean": torch.zeros_like(h0), "running_var": torch.ones_like(h0)}),
-        ("batch_norm", (u, h0, h0), {"dtype": torch.bfloat16}),
+        ("glu", (turned_gates, turned, 0.3, generator, 1), {}),
+        ("batch_norm", (turned, h0, h0), {"dtype": torch.bfloat16}),
         ("layer_norm", (turned, h0, h0), {}),
         ("layer_norm", (u, h0, h0), {"dtype": torch.bfloat16}),
+        ("spread", (u[:, :, 0].detach(), h0, h0), {}),
         ("embedding", (torch.tensor([[1, 0, 1]]), u[0].detach().requires_grad_()), {}),
     ]
     for name, arguments, options in calls:
         torch.library.opcheck(getattr(torch_ops, name).default, arguments, options)
+
+
+def test_memory_order(torch_ops):
+    """Results and gradients have the samples of a row side by side where the input has, and are contiguous else."""
+    _, a, b, h0, u, _, k, _, _ = tensors((2, 7, 4, 2, 3))
+    generator = torch.tensor(GENERATOR)
+    operators = [
+        lambda x: torch_ops.convolve(x, k),
+        lambda x: torch_ops.filter(x, a, b, h0)[0],
+        lambda x: torch_ops.dropout(x, 0.3, generator, 1),
+        lambda x: torch_ops.gelu(x, 0.3, generator, 1),
+        lambda x: torch_ops.glu(x, None, 0.3, generator, 1),
+        lambda x: torch_ops.batch_norm(x, h0, h0)[0],
+        lambda x: torch_ops.layer_norm(x, h0, h0)[0],
+    ]
+    for number, operator in enumerate(operators):
+        expected = operator(u)
+        for x in layouts(u):
+            for dtype in (torch.float64, torch.bfloat16):
+                leaf = x.to(dtype).detach().requires_grad_()
+                y = operator(leaf)
+                (dx,) = torch.autograd.grad(y, leaf, torch.ones_like(y))
+                for got in (y, dx):
+                    turned = got.transpose(1, 2) if leaf.stride(1) == 1 else got
+                    assert turned.is_contiguous(), f"{number}: {got.stride()} of {leaf.stride()}"
+            torch.testing.assert_close(operator(x), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_nan_is_not_hidden(torch_ops):
+    x = torch.randn(2, 5, 3)
+    x[1, 2, 1] = float("nan")
+    y, mean, variance = torch_ops.batch_norm(x, torch.ones(3), torch.zeros(3))
+    assert y[..., 1].isnan().all() and mean.isnan().sum() == 1 and variance.isnan().sum() == 1
+    assert y.isnan().sum() == 10
 
 
 def test_torch_compile(torch_ops):
@@ -356,6 +395,7 @@ def test_refusals(torch_ops):
         (lambda: torch_ops.dropout(u, 1.0, torch.tensor(GENERATOR), 0), r"\[rtf::dropout\] p is 1"),
         (lambda: torch_ops.dropout(u, 0.5, torch.tensor([1.0, 2.0]), 0), r"\[rtf::dropout\] the generator"),
         (lambda: torch_ops.layer_norm(u, h0[:3], h0[:3]), r"\[rtf::layer_norm\] x, weight and bias have shapes"),
+        (lambda: torch_ops.spread(u, h0, h0), r"\[rtf::spread\] x, weight and bias have shapes \[2, 7, 4\]"),
         (lambda: torch_ops.embedding(u, b), r"\[rtf::embedding\] tokens, Double, and weight have shapes"),
         (lambda: torch_ops.glu(u, None, 0.0, torch.tensor(GENERATOR), 0, bias=h0[:3]), r"\[rtf::glu\] the bias has shape \[3\]"),
         (lambda: torch_ops.montel(a, a), r"\[rtf::montel\] alpha and sigma have shapes"),

@@ -17,8 +17,8 @@ from torch import nn
 
 
 class Layer(nn.Module):
-    """The published layer: activations (batch, channels, length), real FFTs padded to twice the length, autograd. The
-    backward kernel follows the forward one, reversed, on the circle of 2 L points."""
+    """The published layer on (batch, length, channels): real FFTs padded to twice the length, along rows whose samples
+    lie side by side, autograd. The backward kernel follows the forward one, reversed, on the circle of 2 L points."""
 
     def __init__(self, c):
         super().__init__()
@@ -35,9 +35,28 @@ class Layer(nn.Module):
         return k if self.directions == 1 else torch.cat((k[: self.channels], k[self.channels :].flip(-1)), -1)
 
     def forward(self, u):
-        length = u.shape[-1]
+        length = u.shape[1]
         k = torch.fft.rfft(self.kernel(length), n=2 * length)
-        return torch.fft.irfft(torch.fft.rfft(u, n=2 * length) * k, n=2 * length)[..., :length]
+        y = torch.fft.irfft(torch.fft.rfft(u.transpose(1, 2), n=2 * length) * k, n=2 * length)
+        return y[..., :length].transpose(1, 2)
+
+
+class ReleasedLayer(Layer):
+    """In the order of the published code: the kernel and all samples in one array and one transform, the products and
+    the transform back with the channels side by side."""
+
+    def forward(self, u):
+        batch, length, channels = u.shape
+        k, size = self.kernel(length), (batch, channels)
+        if self.directions == 2:
+            rows = torch.cat((k, F.pad(u.transpose(1, 2).flatten(0, 1), (0, length))))
+            spectra = torch.fft.rfft(rows)
+            products = spectra[:channels].T * spectra[channels:].unflatten(0, size).transpose(1, 2)
+        else:
+            columns = torch.cat((k.T, u.transpose(0, 1).flatten(1)), dim=1)
+            spectra = torch.fft.rfft(columns, n=2 * length, dim=0)
+            products = spectra[:, :channels] * spectra[:, channels:].unflatten(1, size).transpose(0, 1)
+        return torch.fft.irfft(products, n=2 * length, dim=1)[:, :length]
 
 
 class TiedDropout(nn.Module):
@@ -59,7 +78,7 @@ class Block(nn.Module):
         channels = c["channels"]
         self.prenorm = c["prenorm"]
         self.norm = nn.BatchNorm1d(channels)
-        self.layer = Layer(c)
+        self.layer = (ReleasedLayer if c["released_order"] else Layer)(c)
         self.inner = nn.Dropout(c["inner_dropout"])
         self.output = nn.Linear(channels, 2 * channels)
         self.outer = TiedDropout(c["dropout"])
@@ -69,8 +88,8 @@ class Block(nn.Module):
 
     def forward(self, x):
         y = self.normalize(x) if self.prenorm else x
-        y = self.inner(F.gelu(self.layer(y.transpose(1, 2))))
-        y = F.glu(self.output(y.transpose(1, 2)), dim=-1)
+        y = self.inner(F.gelu(self.layer(y)))
+        y = F.glu(self.output(y), dim=-1)
         x = x + self.outer(y.transpose(1, 2)).transpose(1, 2)
         return x if self.prenorm else self.normalize(x)
 

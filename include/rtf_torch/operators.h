@@ -53,8 +53,8 @@ Tensor montel_paper(const Tensor& alpha);
 // tied: one draw for each (batch, channel), the same at every position.
 Tensor dropout(const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied = false);
 
-// dropout(GELU(x)) and residual + dropout(p * sigmoid(q)), z + bias = (p, q) along the channels, in one pass each; p = 0
-// drops nothing. y of glu has the type of the residual where there is one.
+// dropout(GELU(x)) and residual + dropout(p * sigmoid(q)), z + bias = (p, q) along the channels, in one pass each;
+// p = 0 drops nothing. y of glu has the type of the residual where there is one.
 Tensor gelu(const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied = false);
 Tensor glu(const Tensor& z, const OptionalTensor& residual, double p, const Tensor& generator, int64_t layer,
            bool tied = false, const OptionalTensor& bias = {});
@@ -80,5 +80,8 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& dy, const T
 
 // Rows of `weight` (vocabulary, channels) at tokens (batch, length), int64: (batch, length, channels).
 Tensor embedding(const Tensor& tokens, const Tensor& weight);
+
+// x weight + bias: numbers (batch, length) spread over channels, weight and bias (channels).
+Tensor spread(const Tensor& x, const Tensor& weight, const Tensor& bias);
 
 }  // namespace rtf::ops

@@ -71,8 +71,8 @@ class SequenceModelImpl : public torch::nn::Module {
   // differentiable.
   ModelState make_training_state(int64_t batch) const;
 
-  // The random numbers of the next forward pass: dropout at `step` of `seed`. Written into the same memory every time, so
-  // that a captured graph sees it.
+  // The random numbers of the next forward pass: dropout at `step` of `seed`. Written into the same memory every time,
+  // so that a captured graph sees it.
   void set_generator(uint64_t seed, uint64_t step);
   // Where they are written: (seed, step), int64, on the device of the parameters.
   const at::Tensor& generator();

@@ -95,7 +95,8 @@ void batch_norm(std::span<const T> x, std::span<const T> weight, std::span<const
   for (std::size_t c = 0; c < channels; ++c) {
     const double offset = sums.first[c] / n;
     mean[c] = x[c] + offset;
-    variance[c] = std::max(0.0, sums.second[c] / n - offset * offset);
+    const double rounded = sums.second[c] / n - offset * offset;
+    variance[c] = rounded < 0 ? 0 : rounded;  // nan stays nan
   }
   normalize<T>(x, weight, bias, eps, mean, variance, y, executor);
 }

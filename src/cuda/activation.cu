@@ -1,8 +1,7 @@
-#include "cuda/activation.h"
-
 #include <algorithm>
 #include <limits>
 
+#include "cuda/activation.h"
 #include "cuda/device.h"
 #include "cuda/partial_sums.h"
 #include "rtf/error.h"
@@ -10,8 +9,8 @@
 namespace rtf::cuda {
 namespace {
 
-// A thread takes these many channels, whose masks come from one Philox block, at `width` neighbouring positions: threads
-// side by side read rows side by side.
+// A thread takes these many channels, whose masks come from one Philox block, at `width` neighbouring positions:
+// threads side by side read rows side by side.
 constexpr int group = 8;
 constexpr int threads = 256;
 
@@ -138,7 +137,8 @@ struct GeluBackward {
         for (int i = 0; i < width; ++i) {
           const A value = at[k].at[i];
           const Normal<A> n = normal(value);
-          gradient[k].at[i] *= factor(bits, half + k, i, static_cast<A>(mask.kept)) * (n.distribution + value * n.density);
+          gradient[k].at[i] *=
+              factor(bits, half + k, i, static_cast<A>(mask.kept)) * (n.distribution + value * n.density);
         }
         if (half + k < place.count) store<A, width>(dx + first + (half + k) * sizes.length, gradient[k]);
       }
@@ -194,8 +194,8 @@ struct Glu {
 };
 
 template <class Body, int width>
-__global__ void __launch_bounds__(threads) map_kernel(Body body, Sizes sizes, Mask mask, std::uint32_t groups,
-                                                      std::uint32_t steps, std::uint32_t units) {
+__global__ void __launch_bounds__(threads)
+    map_kernel(Body body, Sizes sizes, Mask mask, std::uint32_t groups, std::uint32_t steps, std::uint32_t units) {
   const std::uint32_t unit = blockIdx.x * threads + threadIdx.x;
   if (unit >= units) return;
   const std::uint32_t row = unit / steps;
@@ -247,19 +247,10 @@ __global__ void __launch_bounds__(threads)
     }
   }
   if (partial == nullptr) return;
-  __shared__ A scratch[threads / 32][2 * group];
-#pragma unroll
-  for (int j = 0; j < 2 * group; ++j) {
-#pragma unroll
-    for (int offset = 16; offset > 0; offset /= 2) sum[j] += __shfl_xor_sync(~0u, sum[j], offset);
-    if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32][j] = sum[j];
-  }
-  __syncthreads();
-  const int j = static_cast<int>(threadIdx.x);
-  if (j >= 2 * group || j % group >= count) return;
-  A total = 0;
-  for (int warp = 0; warp < threads / 32; ++warp) total += scratch[warp][j];
-  partial[2 * sizes.channels * blockIdx.y + j / group * sizes.channels + channel + j % group] = total;
+  A* to = partial + 2 * sizes.channels * blockIdx.y;
+  block_sums<threads>(sum, [&](int j, A total) {
+    if (j % group < count) to[j / group * sizes.channels + channel + j % group] = total;
+  });
 }
 
 struct Grid {
@@ -274,7 +265,7 @@ struct Grid {
     steps = static_cast<std::uint32_t>(along);
     units = static_cast<std::uint32_t>(at.batch * along);
     // Enough blocks to fill a GPU; it depends on the sizes alone, so that sums are the same everywhere.
-    splits = std::clamp(2048 / groups, 1u, (units + threads - 1) / threads);
+    splits = std::clamp(1024 / groups, 1u, (units + threads - 1) / threads);
   }
 };
 
@@ -298,8 +289,7 @@ void map(const char* operation, const ActivationArguments& at, bool vectors, con
 // compute(T(), Outer()) for the pairs that the gate takes.
 template <class Compute>
 void with_types(const char* operation, Type type, Type outer, Compute&& compute) {
-  if (type == Type::bfloat16 && outer == Type::float32)
-    return compute(__nv_bfloat16(), float());
+  if (type == Type::bfloat16 && outer == Type::float32) return compute(__nv_bfloat16(), float());
   if (type != outer) throw Error(ErrorCode::argument, operation, "z and the result have types that do not go together");
   with_type(type, [&](auto zero) { compute(zero, zero); });
 }
@@ -363,7 +353,8 @@ void glu_backward(const ActivationArguments& at, void* bias_gradient, void* work
     else
       launch(glu_backward_kernel<T, Outer, 1>, 1);
     if (partial == nullptr) return;
-    sum_partials("glu_backward", partial, splits, 2 * at.channels, 2 * at.channels, static_cast<A*>(bias_gradient), at.stream);
+    sum_partials("glu_backward", partial, splits, 2 * at.channels, 2 * at.channels, static_cast<A*>(bias_gradient),
+                 at.stream);
   });
 }
 

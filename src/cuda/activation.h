@@ -26,10 +26,10 @@ struct ActivationArguments {
   const void* residual = nullptr;
 };
 
-void dropout(const ActivationArguments& arguments);       // y = dropout(x)
-void gelu(const ActivationArguments& arguments);          // y = dropout(x Phi(x))
+void dropout(const ActivationArguments& arguments);  // y = dropout(x)
+void gelu(const ActivationArguments& arguments);     // y = dropout(x Phi(x))
 void gelu_backward(const ActivationArguments& arguments);
-void glu(const ActivationArguments& arguments);           // y = residual + dropout(p sigmoid(q)), z + bias = (p, q)
+void glu(const ActivationArguments& arguments);  // y = residual + dropout(p sigmoid(q)), z + bias = (p, q)
 
 // bias_gradient: (2 channels), of the type of the bias; null when it is not wanted.
 void glu_backward(const ActivationArguments& arguments, void* bias_gradient, void* workspace);

@@ -1,9 +1,8 @@
-#include "cuda/batch_norm.h"
-
 #include <cooperative_groups.h>
 
 #include <algorithm>
 
+#include "cuda/batch_norm.h"
 #include "cuda/device.h"
 #include "rtf/error.h"
 
@@ -52,28 +51,30 @@ __device__ Sums warp_sum(Sums sums) {
 
 // The sums over all threads of the cluster, in every thread.
 __device__ Sums cluster_sum(Sums sums) {
-  __shared__ Sums of_warps[threads / 32], of_block, total;
+  __shared__ Sums of_warps[threads / 32], of_block;
   const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   sums = warp_sum(sums);
   if (lane == 0) of_warps[warp] = sums;
   __syncthreads();
   if (warp == 0) {
     sums = warp_sum(lane < threads / 32 ? of_warps[lane] : Sums{0, 0});
-    if (lane == 0) of_block = total = sums;
+    if (lane == 0) of_block = sums;
   }
 #if __CUDA_ARCH__ >= 900
   const auto cluster = groups::this_cluster();
   if (cluster.num_blocks() > 1) {
+    __shared__ Sums of_cluster;
     cluster.sync();
     if (warp == 0) {
       sums = warp_sum(lane < cluster.num_blocks() ? *cluster.map_shared_rank(&of_block, lane) : Sums{0, 0});
-      if (lane == 0) total = sums;
+      if (lane == 0) of_cluster = sums;
     }
     cluster.sync();  // no block may leave while another reads its sums
+    return of_cluster;
   }
 #endif
   __syncthreads();
-  return total;
+  return of_block;
 }
 
 // A channel's numbers, `width` of them a step, and which steps are this thread's: `turn` of them at a time.
@@ -181,7 +182,7 @@ __global__ void __launch_bounds__(threads, blocks_at_once)
   sums = cluster_sum(sums);
   const auto n = static_cast<double>(shape.batch * shape.length);
   const double shift = sums.first / n, center = origin + shift;
-  const double spread = max(0.0, sums.second / n - shift * shift);
+  const double rounded = sums.second / n - shift * shift, spread = rounded < 0 ? 0 : rounded;  // nan stays nan
   if (cluster_rank() == 0 && threadIdx.x == 0) {
     mean[channel] = center;
     variance[channel] = spread;
@@ -211,9 +212,8 @@ __global__ void __launch_bounds__(threads, blocks_at_once)
 template <class T, class Outer, int width>
 __global__ void __launch_bounds__(threads, blocks_at_once)
     batch_norm_backward_kernel(const T* x, const Arithmetic<T>* weight, const Outer* dy, const T* more_dy,
-                               const T* more_dx, T* dx, Arithmetic<T>* weight_gradient,
-                               Arithmetic<T>* bias_gradient, const double* mean, const double* variance, double eps,
-                               Shape shape) {
+                               const T* more_dx, T* dx, Arithmetic<T>* weight_gradient, Arithmetic<T>* bias_gradient,
+                               const double* mean, const double* variance, double eps, Shape shape) {
   using A = Arithmetic<T>;
   const Share<width> share(shape.batch, shape.length, shape.channels);
   const std::int64_t channel = share.channel();
@@ -330,10 +330,11 @@ void batch_norm(const BatchNormArguments& at, const void* bias, void* y, const R
     using A = Arithmetic<T>;
     const bool vectors = vectorizable(at.length, sizeof(T), at.x) && vectorizable(at.length, sizeof(Outer), y);
     const int width = vectors ? vector_width : 1;
-    launch("batch_norm", vectors ? batch_norm_kernel<T, Outer, vector_width> : batch_norm_kernel<T, Outer, 1>, at, width, forward_kept,
-           static_cast<const T*>(at.x), static_cast<const A*>(at.weight), static_cast<const A*>(bias),
-           static_cast<Outer*>(y), at.mean, at.variance, at.eps, Shape{at.batch, at.length, at.channels}, static_cast<A*>(running.mean),
-           static_cast<A*>(running.variance), running.momentum);
+    launch("batch_norm", vectors ? batch_norm_kernel<T, Outer, vector_width> : batch_norm_kernel<T, Outer, 1>, at,
+           width, forward_kept, static_cast<const T*>(at.x), static_cast<const A*>(at.weight),
+           static_cast<const A*>(bias), static_cast<Outer*>(y), at.mean, at.variance, at.eps,
+           Shape{at.batch, at.length, at.channels}, static_cast<A*>(running.mean), static_cast<A*>(running.variance),
+           running.momentum);
   });
 }
 
@@ -343,15 +344,16 @@ void batch_norm_backward(const BatchNormArguments& at, const void* dy, const Bat
     using T = decltype(zero);
     using Outer = decltype(outer_zero);
     using A = Arithmetic<T>;
-    const bool vectors = vectorizable(at.length, sizeof(T), at.x, added.dy, added.dx, dx) &&
-                         vectorizable(at.length, sizeof(Outer), dy);
+    const bool vectors =
+        vectorizable(at.length, sizeof(T), at.x, added.dy, added.dx, dx) && vectorizable(at.length, sizeof(Outer), dy);
     const int width = vectors ? vector_width : 1;
     launch("batch_norm_backward",
            vectors ? batch_norm_backward_kernel<T, Outer, vector_width> : batch_norm_backward_kernel<T, Outer, 1>, at,
-           width, backward_kept, static_cast<const T*>(at.x), static_cast<const A*>(at.weight), static_cast<const Outer*>(dy),
-           static_cast<const T*>(added.dy), static_cast<const T*>(added.dx), static_cast<T*>(dx),
-           static_cast<A*>(weight_gradient), static_cast<A*>(bias_gradient), static_cast<const double*>(at.mean),
-           static_cast<const double*>(at.variance), at.eps, Shape{at.batch, at.length, at.channels});
+           width, backward_kept, static_cast<const T*>(at.x), static_cast<const A*>(at.weight),
+           static_cast<const Outer*>(dy), static_cast<const T*>(added.dy), static_cast<const T*>(added.dx),
+           static_cast<T*>(dx), static_cast<A*>(weight_gradient), static_cast<A*>(bias_gradient),
+           static_cast<const double*>(at.mean), static_cast<const double*>(at.variance), at.eps,
+           Shape{at.batch, at.length, at.channels});
   });
 }
 

@@ -3,13 +3,14 @@
 
 #include <type_traits>
 
-#include "cuda/device.h"
 #include "cuda/double_fft.h"
+#include "cuda/launch.h"
 #include "cuda/number_rows.h"
 
 namespace rtf::cuda {
 
-constexpr int columns = 256, radix = 16, together = 16;
+constexpr int columns = 256, radix = 16;
+constexpr int together = 8;  // columns in a block: 128 bytes side by side, and several blocks a multiprocessor
 
 // Rows of a tile, two by two: item i is made of (first + i * step) / divisor and (first + i * step + second) / divisor.
 // From `end` on there is no second one, or the last again where one is needed.
@@ -53,9 +54,8 @@ struct ColumnArguments {
 // neighbouring threads always hold neighbouring columns.
 template <cufftdx::fft_direction direction>
 __device__ void transform_column(Complex (&z)[radix], Complex (*exchange)[together]) {
-  using Fft = decltype(cufftdx::Size<radix>() + cufftdx::Precision<double>() +
-                       cufftdx::Type<cufftdx::fft_type::c2c>() + cufftdx::Direction<direction>() +
-                       cufftdx::SM<RTF_CUDA_CAPABILITY * 10>() + cufftdx::Thread());
+  using Fft = decltype(cufftdx::Size<radix>() + cufftdx::Precision<double>() + cufftdx::Type<cufftdx::fft_type::c2c>() +
+                       cufftdx::Direction<direction>() + cufftdx::SM<RTF_CUDA_CAPABILITY * 10>() + cufftdx::Thread());
   const int c = threadIdx.x, j = threadIdx.y;
   Fft().execute(z);
   twist<1>(z, direction == cufftdx::fft_direction::forward ? -1 : 1, j, 0, columns);
@@ -71,7 +71,7 @@ __device__ void transform_column(Complex (&z)[radix], Complex (*exchange)[togeth
 template <class Position>
 __device__ void load_pair(const PairRows& pairs, int64_t item, int length, Position position, Complex (&z)[radix]) {
   const bool has_second = pairs.has_second(item);
-  with_type(pairs.numbers, [&](const auto* data) {
+  with_pointer(pairs.numbers, [&](const auto* data) {
     const auto* x = data + pairs.index(item) * pairs.count;
     const auto* y = data + pairs.second_index(item) * pairs.count;
     using T = std::remove_cv_t<std::remove_pointer_t<decltype(data)>>;
@@ -140,9 +140,7 @@ inline void run_columns(bool back, const ColumnArguments& arguments, cudaStream_
   const int64_t items = arguments.parts[0].items + arguments.parts[1].items + arguments.parts[2].items;
   const dim3 grid(arguments.rows / together, static_cast<unsigned>(items));
   const auto kernel = back ? transform_columns<true> : transform_columns<false>;
-  allow_shared_memory("kernel", kernel, shared_bytes);
-  kernel<<<grid, dim3(together, radix), shared_bytes, stream>>>(arguments);
-  check("kernel", cudaGetLastError());
+  launch("kernel", kernel, grid, dim3(together, radix), shared_bytes, stream, arguments);
 }
 
 }  // namespace rtf::cuda

@@ -24,7 +24,9 @@ int sequences_in_group(const Convolution& sizes, int size) {
   return best;
 }
 
-// Everything that follows from the sizes.
+enum class Pass { ahead, backward };
+
+// Everything that follows from the sizes, and from what a block can have on this device.
 struct Plan {
   int size;  // of the transform
   Method method;
@@ -32,7 +34,7 @@ struct Plan {
   int groups;
   std::size_t spectrum_bytes, sum_bytes;
 
-  Plan(const char* operation, const Convolution& sizes) {
+  Plan(const char* operation, const Convolution& sizes, Pass pass) {
     const bool forced = sizes.method != Method::automatic;
     const int longest = !forced || sizes.method == Method::columns ? longest_convolution
                         : sizes.method == Method::block            ? block::longest
@@ -44,6 +46,9 @@ struct Plan {
     const int shortest = !forced || sizes.method == Method::block ? warp::size : 2 * block::longest;
     size = shortest;
     while (size < sizes.length) size *= 2;
+    if (!forced && pass == Pass::backward && size <= block::longest &&
+        block::backward_shared_bytes(size) > largest_shared_memory(operation))
+      size = 2 * block::longest;  // the shortest of the columns
     method = forced                                                    ? sizes.method
              : size <= block::longest                                  ? Method::block
              : size <= cluster::longest && compiled_capability() >= 90 ? Method::cluster
@@ -63,17 +68,17 @@ KernelSource kernel_source(const Convolution& sizes, const Plan& plan, const flo
 }  // namespace
 
 std::size_t convolve_workspace_bytes(const Convolution& sizes) {
-  const Plan plan("convolve", sizes);
+  const Plan plan("convolve", sizes, Pass::ahead);
   return plan.spectrum_bytes + (plan.method == Method::columns ? columns::convolve_scratch_bytes(sizes, plan.size) : 0);
 }
 
 std::size_t convolve_backward_workspace_bytes(const Convolution& sizes) {
-  const Plan plan("convolve_backward", sizes);
+  const Plan plan("convolve_backward", sizes, Pass::backward);
   return plan.spectrum_bytes + plan.sum_bytes + (plan.method == Method::block ? 0 : columns::backward_scratch_bytes);
 }
 
 void convolve(const Convolution& sizes, Signal u, const float* kernel, Signal y, void* workspace, cudaStream_t stream) {
-  const Plan plan("convolve", sizes);
+  const Plan plan("convolve", sizes, Pass::ahead);
   auto* spectrum = static_cast<float2*>(workspace);
   const KernelSource source = kernel_source(sizes, plan, kernel);
   if (plan.method == Method::block) {
@@ -90,7 +95,7 @@ void convolve(const Convolution& sizes, Signal u, const float* kernel, Signal y,
 
 void convolve_backward(const Convolution& sizes, Signal dy, Signal u, const float* kernel, Signal du, float* dk,
                        void* workspace, cudaStream_t stream) {
-  const Plan plan("convolve_backward", sizes);
+  const Plan plan("convolve_backward", sizes, Pass::backward);
   auto* spectrum = static_cast<float2*>(workspace);
   auto* sum = spectrum + plan.spectrum_bytes / sizeof(float2);
   auto* scratch = sum + plan.sum_bytes / sizeof(float2);

@@ -119,25 +119,40 @@ void launch_backward(const Convolution& sizes, int group, Signal dy, Signal u, c
          SignalSink<T>{sizes, du, Ends::valid}, shares, group);
 }
 
-template <class T>
-void backward_as(const Convolution& sizes, int size, int group, Signal dy, Signal u, const float2* spectrum, Signal du,
-                 float2* shares, cudaStream_t stream) {
+// run(radix, splits), both std::integral_constant, for rows of `size` points.
+template <class F>
+auto with_shape(int size, F&& run) {
+  constexpr std::integral_constant<int, 1> whole;
   switch (size / warp::size) {
     case 1:
-      return launch_backward<1, 1, T>(sizes, group, dy, u, spectrum, du, shares, stream);
+      return run(std::integral_constant<int, 1>(), whole);
     case 2:
-      return launch_backward<2, 1, T>(sizes, group, dy, u, spectrum, du, shares, stream);
+      return run(std::integral_constant<int, 2>(), whole);
     case 4:
-      return launch_backward<4, 1, T>(sizes, group, dy, u, spectrum, du, shares, stream);
+      return run(std::integral_constant<int, 4>(), whole);
     case 8:
-      return launch_backward<8, 1, T>(sizes, group, dy, u, spectrum, du, shares, stream);
+      return run(std::integral_constant<int, 8>(), whole);
     // Sixteen warps would have half of the registers.
     default:
-      return launch_backward<8, 2, T>(sizes, group, dy, u, spectrum, du, shares, stream);
+      return run(std::integral_constant<int, 8>(), std::integral_constant<int, 2>());
   }
 }
 
+template <class T>
+void backward_as(const Convolution& sizes, int size, int group, Signal dy, Signal u, const float2* spectrum, Signal du,
+                 float2* shares, cudaStream_t stream) {
+  with_shape(size, [&](auto radix, auto splits) {
+    launch_backward<radix, splits, T>(sizes, group, dy, u, spectrum, du, shares, stream);
+  });
+}
+
 }  // namespace
+
+std::size_t backward_shared_bytes(int size) {
+  return with_shape(size, [](auto radix, auto splits) {
+    return sizeof(float2) * (BlockFft<radix, splits>::shared + Sum<radix, splits>::shared);
+  });
+}
 
 void backward(const Convolution& sizes, int size, int group, Signal dy, Signal u, const float2* spectrum, Signal du,
               float2* shares, cudaStream_t stream) {

@@ -1,9 +1,12 @@
 // Convolution of rows too long for a block, forward. What lies between columns and rows goes through scratch memory, a
 // few signals at a time, so that it stays in the L2 cache.
 #include <algorithm>
+#include <limits>
+#include <string>
 
 #include "cuda/convolution_columns.h"
 #include "cuda/launch.h"
+#include "rtf/error.h"
 
 namespace rtf::cuda::columns {
 namespace {
@@ -135,6 +138,11 @@ Pipeline make_pipeline(const Convolution& sizes, int size) {
   with_radix(size / warp::size, [&](auto radix) {
     const int resident = multiprocessors * (16 / ColumnFft<radix>::warps);
     pipeline.lag = 2 * resident / Work<radix>::stage_tickets + 2;
+    // Every block takes tickets past the end before it knows, two at most.
+    const std::int64_t stages = std::int64_t{pipeline.signals} + (Pipeline::steps - 1) * pipeline.lag;
+    if (stages * Work<radix>::stage_tickets + 2 * resident > std::numeric_limits<int>::max())
+      throw Error(ErrorCode::unsupported, "convolve",
+                  std::to_string(pipeline.signals) + " rows are more than can be counted; a smaller batch is needed");
   });
   return pipeline;
 }

@@ -15,6 +15,8 @@ void convolve(const Convolution& sizes, int size, Signal u, const float2* spectr
 // du, and for every `group` sequences the spectrum of their share of the kernel's gradient.
 void backward(const Convolution& sizes, int size, int group, Signal dy, Signal u, const float2* spectrum, Signal du,
               float2* shares, cudaStream_t stream);
+// What a block of it needs: not every device has it.
+std::size_t backward_shared_bytes(int size);
 void gradient(const float2* shares, int groups, const KernelSink& kernel, cudaStream_t stream);
 
 }  // namespace block

@@ -1,6 +1,5 @@
 #include "cuda/denominator_sum.h"
-
-#include "cuda/device.h"
+#include "cuda/launch.h"
 #include "cuda/number_rows.h"
 
 namespace rtf::cuda {
@@ -9,7 +8,7 @@ namespace {
 constexpr int columns = 32, parts = 16;
 
 // A block has 32 coefficients of a group: `parts` threads each sum every parts-th term, then one adds their sums.
-__global__ void __launch_bounds__(columns * parts) sum_terms(const DenominatorSum p) {
+__global__ void __launch_bounds__(columns* parts) sum_terms(const DenominatorSum p) {
   __shared__ double partial[parts][columns];
   const int64_t k = static_cast<int64_t>(blockIdx.x) * columns + threadIdx.x, group = blockIdx.y;
   double sum = 0;
@@ -29,8 +28,7 @@ __global__ void __launch_bounds__(columns * parts) sum_terms(const DenominatorSu
 void sum_denominators(const DenominatorSum& sum, cudaStream_t stream) {
   if (sum.order == 0) return;
   const dim3 grid(static_cast<unsigned>((sum.order + columns - 1) / columns), static_cast<unsigned>(sum.groups));
-  sum_terms<<<grid, dim3(columns, parts), 0, stream>>>(sum);
-  check("kernel_backward", cudaGetLastError());
+  launch("kernel_backward", sum_terms, grid, dim3(columns, parts), 0, stream, sum);
 }
 
 }  // namespace rtf::cuda

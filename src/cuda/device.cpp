@@ -1,5 +1,6 @@
 #include "cuda/device.h"
 
+#include <optional>
 #include <string>
 
 #include "rtf/error.h"
@@ -11,15 +12,57 @@ std::string capability_text(int capability) {
   return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
 }
 
+constexpr int compiled[] = {RTF_CUDA_CAPABILITIES};  // ascending
+
+int device_capability(int device) {
+  int major = 0, minor = 0;
+  check("cuda", cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  check("cuda", cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+  return 10 * major + minor;
+}
+
+// Machine code runs on later minor versions of its own major version alone. 8.6 and 8.9 have less shared memory than
+// the kernels for 8.0 use.
+bool runs(int code, int capability) {
+  return code <= capability && code / 10 == capability / 10 && capability != 86 && capability != 89;
+}
+
+// Which of them a device runs.
+std::optional<int> fitting(int capability) {
+  std::optional<int> best;
+  for (const int each : compiled)
+    if (runs(each, capability)) best = each;
+  return best;
+}
+
 }  // namespace
 
-int compiled_capability() { return RTF_CUDA_CAPABILITY; }
+int compiled_capability() {
+  thread_local int last = -1, found = compiled[0];
+  int device = 0;
+  check("cuda", cudaGetDevice(&device));
+  if (device != last) {
+    found = fitting(device_capability(device)).value_or(compiled[0]);
+    last = device;
+  }
+  return found;
+}
 
 void check(const char* operation, cudaError_t result) {
   if (result == cudaSuccess) return;
   std::string why = cudaGetErrorString(result);
   if (result == cudaErrorMemoryAllocation) why += "; a smaller batch, or shorter sequences, need less memory";
+  if (result == cudaErrorNoKernelImageForDevice || result == cudaErrorInvalidDeviceFunction)
+    why += "; build with -D CMAKE_CUDA_ARCHITECTURES set to the compute capability of this device, or use the CPU";
+  cudaGetLastError();  // told once: the next call must not find it again
   throw Error(ErrorCode::unsupported, operation, "CUDA: " + why);
+}
+
+std::size_t largest_shared_memory(const char* operation) {
+  int device = 0, bytes = 0;
+  check(operation, cudaGetDevice(&device));
+  check(operation, cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  return static_cast<std::size_t>(bytes);
 }
 
 void require_device(int device) {
@@ -37,18 +80,20 @@ void require_device(int device) {
   if (found != cudaSuccess || count == 0)
     throw Error(ErrorCode::unsupported, "cuda", "there is no CUDA device; use the CPU");
   if (device >= count)
-    throw Error(ErrorCode::argument, "cuda", "device " + std::to_string(device) + " does not exist; there are " +
-                                                 std::to_string(count) + ", counted from 0");
-  int major = 0, minor = 0;
-  check("cuda", cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-  check("cuda", cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
-  const int capability = 10 * major + minor;
-  // Machine code runs on later minor versions of its own major version alone.
-  if (capability < compiled_capability() || major != compiled_capability() / 10)
-    throw Error(ErrorCode::unsupported, "cuda",
-                "device " + std::to_string(device) + " has compute capability " + capability_text(capability) +
-                    " and this build is for " + capability_text(compiled_capability()) + "; build with " +
-                    "-D CMAKE_CUDA_ARCHITECTURES=" + std::to_string(capability) + ", or use the CPU");
+    throw Error(ErrorCode::argument, "cuda",
+                "device " + std::to_string(device) + " does not exist; there are " + std::to_string(count) +
+                    ", counted from 0");
+  const int capability = device_capability(device);
+  if (fitting(capability)) return;
+  std::string known;
+  for (const int each : compiled) known += (known.empty() ? "" : ", ") + capability_text(each);
+  std::string what = "use the CPU";
+  for (const int each : {80, 90, 100})
+    if (runs(each, capability))
+      what = "build with -D CMAKE_CUDA_ARCHITECTURES=" + std::to_string(each) + ", or " + what;
+  throw Error(ErrorCode::unsupported, "cuda",
+              "device " + std::to_string(device) + " has compute capability " + capability_text(capability) +
+                  " and this build is for " + known + "; " + what);
 }
 
 }  // namespace rtf::cuda

@@ -7,15 +7,18 @@
 
 namespace rtf::cuda {
 
-// The lowest compute capability that the kernels were compiled for, as 10 * major + minor.
+// The compute capability that the code which the current device runs was compiled for, as 10 * major + minor.
 int compiled_capability();
 
-// Throws rtf::Error when there is no device, no driver new enough, or a device older than the kernels; the message says
-// what to change.
+// Throws rtf::Error when there is no device, no driver new enough, or a device that none of the kernels were compiled
+// for; the message says what to change.
 void require_device(int device);
 
 // Throws when a CUDA call failed: `check("convolve", cudaGetLastError())` after every launch.
 void check(const char* operation, cudaError_t result);
+
+// The most shared memory that a block can have on the current device.
+std::size_t largest_shared_memory(const char* operation);
 
 // Lets `kernel` use this much shared memory where it is more than the default 48 KiB.
 template <class Kernel>

@@ -22,7 +22,7 @@ __device__ inline Complex root_of_unity(double numerator, double denominator) {
 // `count` transforms of `points` complex numbers side by side in a block: thread (x, y) holds of row y the numbers
 // x + i * stride, i = 0, 1, ..., before and after. The inverse is not scaled.
 template <int points, int per_thread, int count>
-struct BlockFft {
+struct DoubleFft {
   using Description =
       decltype(cufftdx::Size<points>() + cufftdx::Precision<double>() + cufftdx::Type<cufftdx::fft_type::c2c>() +
                cufftdx::SM<RTF_CUDA_CAPABILITY * 10>() + cufftdx::ElementsPerThread<per_thread>() +

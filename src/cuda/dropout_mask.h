@@ -1,5 +1,5 @@
-// The masks of rtf/activation.h on the device: half-word i % 8 of Philox at counter (i / 8, step, layer), the low half of
-// a word first, decides element i of the logical order (batch, length, channels).
+// The masks of rtf/activation.h on the device: half-word i % 8 of Philox at counter (i / 8, step, layer), the low half
+// of a word first, decides element i of the logical order (batch, length, channels).
 #pragma once
 
 #include <algorithm>
@@ -15,9 +15,7 @@ struct Dropout {
   std::uint32_t layer = 0;
   bool tied = false;  // one draw for each (batch, channel)
 
-  std::uint32_t threshold() const {
-    return static_cast<std::uint32_t>(std::min(std::round(p * 0x1p16), 0x1p16 - 1));
-  }
+  std::uint32_t threshold() const { return static_cast<std::uint32_t>(std::min(std::round(p * 0x1p16), 0x1p16 - 1)); }
 };
 
 #ifdef __CUDACC__

@@ -1,8 +1,9 @@
-// The rows of a table by their numbers, written as a signal (batch, channels, length) in memory.
+// What a model reads, tokens or numbers, as a signal (batch, channels, length) in memory.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "cuda/elements.h"
@@ -19,5 +20,19 @@ struct EmbeddingArguments {
 };
 
 void embedding(const EmbeddingArguments& arguments);
+
+struct SpreadArguments {
+  std::int64_t batch = 0, length = 0, channels = 0;
+  Type type = Type::float32;  // of all tensors
+  const void* x = nullptr;    // (batch, length)
+  cudaStream_t stream = nullptr;
+};
+
+// y = x weight + bias: a number at each position, spread over the channels.
+void spread(const SpreadArguments& arguments, const void* weight, const void* bias, void* y);
+// The sums over all positions of dy x and of dy.
+void spread_backward(const SpreadArguments& arguments, const void* dy, void* weight_gradient, void* bias_gradient,
+                     void* workspace);
+std::size_t spread_backward_workspace_bytes(const SpreadArguments& arguments);
 
 }  // namespace rtf::cuda

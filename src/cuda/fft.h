@@ -2,7 +2,7 @@
 //
 // A thread transforms up to 32 numbers without leaving its registers, a warp 1,024 = 32 x 32 of them with one exchange
 // through shared memory and no barrier. Longer transforms put one stage of 2 to 16 points in front
-// (convolution_rows.h).
+// (convolution_block.h).
 #pragma once
 
 #include <cuda_runtime.h>

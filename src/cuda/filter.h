@@ -16,7 +16,7 @@ struct Filter {
   Type type;
   const void* u;  // neighbouring samples are neighbours in memory
   int64_t u_sequence_stride, u_channel_stride;
-  void* y;  // may be u
+  void* y;
   int64_t y_sequence_stride, y_channel_stride;
   Type coefficient_type;
   const void *a, *b, *h0;       // (denominators, order), (channels, order), (channels); a plain numerator

@@ -1,16 +1,15 @@
-#include "cuda/layer_norm.h"
-
 #include <algorithm>
 
 #include "cuda/device.h"
+#include "cuda/layer_norm.h"
 #include "cuda/partial_sums.h"
 #include "rtf/error.h"
 
 namespace rtf::cuda {
 namespace {
 
-// A block takes `tile` neighbouring positions and all their channels, twice: for the sums out of memory, then out of the
-// cache. Its threads stand in rows of tile / width, a channel each.
+// A block takes `tile` neighbouring positions and all their channels, twice: for the sums out of memory, then out of
+// the cache. Its threads stand in rows of tile / width, a channel each.
 constexpr int threads = 512;
 constexpr int tile = 32;
 constexpr int most_blocks = 512;  // of the gradient, each with sums of its own for the parameters
@@ -23,9 +22,10 @@ struct Tile {
   std::int64_t b, l, length, channels;
   int row = static_cast<int>(threadIdx.x) / lanes;
   int first = static_cast<int>(threadIdx.x) % lanes * width;  // position in the tile
-  bool inside;                                                 // whether this thread's positions exist
+  bool inside;                                                // whether this thread's positions exist
 
-  __device__ Tile(std::int64_t index, std::int64_t length_, std::int64_t channels_) : length(length_), channels(channels_) {
+  __device__ Tile(std::int64_t index, std::int64_t length_, std::int64_t channels_)
+      : length(length_), channels(channels_) {
     const std::int64_t along = (length + tile - 1) / tile;
     b = index / along;
     l = index % along * tile + first;
@@ -71,28 +71,40 @@ __global__ void __launch_bounds__(threads)
                       Arithmetic<T>* inverse, Arithmetic<T> eps, std::int64_t length, std::int64_t channels) {
   using A = Arithmetic<T>;
   const Tile<width> at(blockIdx.x, length, channels);
-  Values<A, width> origin = {}, sum = {}, squares = {};
-  if (at.inside) {
-    origin = load<A, width>(x + at.offset(0));  // around the first channel the squares are small, whatever the mean is
+  Values<double, width> origin = {}, sum = {}, squares = {};
+  if (at.inside && at.row < channels) {
+    // Around a number among them the squares are small, whatever the mean is. Each thread takes its own first: one that
+    // lies far from the others then costs the digits of no other thread's. They come together in double.
+    const auto own = load<A, width>(x + at.offset(at.row));
+    Values<A, width> own_sum = {}, own_squares = {};
 #pragma unroll 8
     for (std::int64_t c = at.row; c < channels; c += at.rows) {
       const auto values = load<A, width>(x + at.offset(c));
 #pragma unroll
       for (int i = 0; i < width; ++i) {
-        const A value = values.at[i] - origin.at[i];
-        sum.at[i] += value;
-        squares.at[i] += value * value;
+        const A value = values.at[i] - own.at[i];
+        own_sum.at[i] += value;
+        own_squares.at[i] += value * value;
       }
+    }
+    origin = load<double, width>(x + at.offset(0));
+    const auto count = static_cast<double>((channels - at.row + at.rows - 1) / at.rows);
+#pragma unroll
+    for (int i = 0; i < width; ++i) {
+      const double apart = own.at[i] - origin.at[i], total = own_sum.at[i];
+      sum.at[i] = total + count * apart;
+      squares.at[i] = own_squares.at[i] + apart * (2 * total + count * apart);
     }
   }
   sum_over_rows(at, sum, squares);
-  if (!at.inside) return;
+  if (!at.inside || at.row >= channels) return;
   Values<A, width> middle, scale;
+  const double share = 1 / static_cast<double>(channels);
 #pragma unroll
   for (int i = 0; i < width; ++i) {
-    const A shift = sum.at[i] / static_cast<A>(channels);
-    middle.at[i] = origin.at[i] + shift;
-    scale.at[i] = inverse_root(max(A(0), squares.at[i] / static_cast<A>(channels) - shift * shift) + eps);
+    const double shift = sum.at[i] * share, variance = squares.at[i] * share - shift * shift;
+    middle.at[i] = static_cast<A>(origin.at[i] + shift);
+    scale.at[i] = inverse_root(static_cast<A>(variance < 0 ? 0 : variance) + eps);  // nan stays nan
   }
   if (at.row == 0) {
     store<A, width>(mean + at.position(), middle);
@@ -102,8 +114,7 @@ __global__ void __launch_bounds__(threads)
   for (std::int64_t c = at.row; c < channels; c += at.rows) {
     auto values = load<A, width>(x + at.offset(c));
 #pragma unroll
-    for (int i = 0; i < width; ++i)
-      values.at[i] = (values.at[i] - middle.at[i]) * scale.at[i] * weight[c] + bias[c];
+    for (int i = 0; i < width; ++i) values.at[i] = (values.at[i] - middle.at[i]) * scale.at[i] * weight[c] + bias[c];
     store<A, width>(y + at.offset(c), values);
   }
 }
@@ -111,7 +122,7 @@ __global__ void __launch_bounds__(threads)
 // partial: (blocks, 2, channels).
 template <class T, class Outer, int width>
 __global__ void __launch_bounds__(threads)
-    layer_norm_backward_kernel(const T* x, const Arithmetic<T>* weight, const Outer* dy, const T* residual, T* dx,
+    layer_norm_backward_kernel(const T* x, const Arithmetic<T>* weight, const Outer* dy, const T* more_dx, T* dx,
                                const Arithmetic<T>* mean, const Arithmetic<T>* inverse, Arithmetic<T>* partial,
                                std::int64_t tiles, std::int64_t length, std::int64_t channels) {
   using A = Arithmetic<T>;
@@ -164,7 +175,7 @@ __global__ void __launch_bounds__(threads)
     for (std::int64_t c = at.row; c < channels; c += at.rows) {
       const auto values = load<A, width>(x + at.offset(c)), gradients = load<A, width>(dy + at.offset(c));
       Values<A, width> result = {};
-      if (residual != nullptr) result = load<A, width>(residual + at.offset(c));
+      if (more_dx != nullptr) result = load<A, width>(more_dx + at.offset(c));
 #pragma unroll
       for (int i = 0; i < width; ++i) {
         const A normalized = (values.at[i] - middle.at[i]) * scale.at[i];
@@ -212,13 +223,13 @@ std::size_t layer_norm_backward_workspace_bytes(const LayerNormArguments& at) {
          (at.type == Type::float64 ? 8 : 4);
 }
 
-void layer_norm_backward(const LayerNormArguments& at, const void* dy, const void* residual, void* dx,
+void layer_norm_backward(const LayerNormArguments& at, const void* dy, const void* more_dx, void* dx,
                          void* weight_gradient, void* bias_gradient, void* workspace) {
   with_types("layer_norm_backward", at, [&](auto zero, auto outer_zero) {
     using T = decltype(zero);
     using Outer = decltype(outer_zero);
     using A = Arithmetic<T>;
-    const bool vectors = vectorizable(at.length, sizeof(T), at.x, residual, dx) &&
+    const bool vectors = vectorizable(at.length, sizeof(T), at.x, more_dx, dx) &&
                          vectorizable(at.length, sizeof(Outer), dy) &&
                          vectorizable(at.length, sizeof(A), at.mean, at.inverse);
     const auto kernel =
@@ -226,7 +237,7 @@ void layer_norm_backward(const LayerNormArguments& at, const void* dy, const voi
     const unsigned blocks = gradient_blocks(at);
     kernel<<<blocks, threads, 0, at.stream>>>(
         static_cast<const T*>(at.x), static_cast<const A*>(at.weight), static_cast<const Outer*>(dy),
-        static_cast<const T*>(residual), static_cast<T*>(dx), static_cast<const A*>(at.mean),
+        static_cast<const T*>(more_dx), static_cast<T*>(dx), static_cast<const A*>(at.mean),
         static_cast<const A*>(at.inverse), static_cast<A*>(workspace), tiles_of(at), at.length, at.channels);
     check("layer_norm_backward", cudaGetLastError());
     const A* partial = static_cast<const A*>(workspace);

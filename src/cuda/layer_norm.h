@@ -24,8 +24,8 @@ struct LayerNormArguments {
 
 void layer_norm(const LayerNormArguments& arguments, const void* bias, double eps, void* y);
 
-// dx has `residual` (of the type of x) added, where there is one.
-void layer_norm_backward(const LayerNormArguments& arguments, const void* dy, const void* residual, void* dx,
+// dx has `more_dx` (of the type of x) added, where there is one.
+void layer_norm_backward(const LayerNormArguments& arguments, const void* dy, const void* more_dx, void* dx,
                          void* weight_gradient, void* bias_gradient, void* workspace);
 std::size_t layer_norm_backward_workspace_bytes(const LayerNormArguments& arguments);
 

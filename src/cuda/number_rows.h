@@ -1,7 +1,6 @@
-// Rows of numbers, read as the points of a transform and written back: coefficient k belongs to point k modulo the length.
+// Rows of numbers, read as the points of a transform and written back: coefficient k belongs to point k modulo the
+// length.
 #pragma once
-
-#include <cuda_bf16.h>
 
 #include <type_traits>
 
@@ -9,7 +8,8 @@
 
 namespace rtf::cuda {
 
-// The numbers from `start` on belong to the points offset, offset + 1, ...; a denominator's point 0 holds its leading 1.
+// The numbers from `start` on belong to the points offset, offset + 1, ...; a denominator's point 0 holds its
+// leading 1.
 struct NumberRow {
   Numbers numbers;
   int64_t start = 0;
@@ -19,13 +19,13 @@ struct NumberRow {
 
 // body(pointer) with the pointer's type; the switch stands outside of loops, so that their loads overlap.
 template <class Body>
-__device__ void with_type(const Numbers& numbers, Body body) {
+__device__ void with_pointer(const Numbers& numbers, Body body) {
   switch (numbers.type) {
-    case NumberType::float32:
+    case Type::float32:
       return body(static_cast<float*>(numbers.data));
-    case NumberType::float64:
+    case Type::float64:
       return body(static_cast<double*>(numbers.data));
-    case NumberType::bfloat16:
+    case Type::bfloat16:
       return body(static_cast<__nv_bfloat16*>(numbers.data));
   }
 }
@@ -33,7 +33,7 @@ __device__ void with_type(const Numbers& numbers, Body body) {
 // at(i) = point position(i) of a transform of `length` points, i < count.
 template <int count, class Position, class At>
 __device__ void load_points(const NumberRow& row, int length, Position position, At at) {
-  with_type(row.numbers, [&](const auto* data) {
+  with_pointer(row.numbers, [&](const auto* data) {
     data += row.start;
 #pragma unroll
     for (int i = 0; i < count; ++i) {
@@ -49,7 +49,7 @@ __device__ void load_points(const NumberRow& row, int length, Position position,
 
 template <int count, class Position, class At>
 __device__ void store_points(const NumberRow& row, int length, Position position, At at) {
-  with_type(row.numbers, [&](auto* data) {
+  with_pointer(row.numbers, [&](auto* data) {
     using T = std::remove_pointer_t<decltype(data)>;
     data += row.start;
 #pragma unroll
@@ -66,12 +66,12 @@ __device__ void store_points(const NumberRow& row, int length, Position position
 
 __device__ inline double load_number(const Numbers& numbers, int64_t index) {
   double result = 0;
-  with_type(numbers, [&](const auto* data) { result = static_cast<double>(data[index]); });
+  with_pointer(numbers, [&](const auto* data) { result = static_cast<double>(data[index]); });
   return result;
 }
 
 __device__ inline void store_number(const Numbers& numbers, int64_t index, double value) {
-  with_type(numbers, [&](auto* data) { data[index] = static_cast<std::remove_pointer_t<decltype(data)>>(value); });
+  with_pointer(numbers, [&](auto* data) { data[index] = static_cast<std::remove_pointer_t<decltype(data)>>(value); });
 }
 
 }  // namespace rtf::cuda

@@ -8,23 +8,23 @@
 
 namespace rtf::cuda {
 
-// cos and sin of pi / n, for the few n that a thread's numbers need.
+// exp(i pi / n) for n = 4 and 8, the numbers that a thread holds.
 constexpr Complex half_turn(int n) {
-  return n == 4   ? Complex(0.70710678118654752440, 0.70710678118654752440)
-         : n == 8 ? Complex(0.92387953251128675613, 0.38268343236508977173)
-                  : Complex(0.98078528040323044913, 0.19509032201612826785);
+  return n == 4 ? Complex(0.70710678118654752440, 0.70710678118654752440)
+                : Complex(0.92387953251128675613, 0.38268343236508977173);
 }
 
 // The spectrum of a real row by a complex transform of half its length: z_e = x_2e + i x_{2e+1}. A thread's numbers are
-// kept *mirrored* between the transforms: Z(k) in `low` and Z(half - k) in `high`, so that the spectrum X(k), X(half - k)
-// comes and goes without a second exchange. Thread 0 holds Z(0) and Z(half/2) instead: its first number is the pair
-// X(0), X(half), both real. The spectrum is twice X, and pack() doubles too; the scale of the result makes up for it.
+// kept *mirrored* between the transforms: Z(k) in `low` and Z(half - k) in `high`, so that the spectrum X(k), X(half -
+// k) comes and goes without a second exchange. Thread 0 holds Z(0) and Z(half/2) instead: its first number is the pair
+// X(0), X(half), both real. The spectrum is twice X; inverse() doubles too, and its scale makes up for that alone.
 template <int length>
 struct RealRow {
   static constexpr int half = length / 2;
   static constexpr int numbers = length <= 2048 ? 4 : 8;  // a thread holds; few where there are few threads
-  using Fft = BlockFft<half, numbers, 1>;
+  using Fft = DoubleFft<half, numbers, 1>;
   static constexpr int threads = Fft::threads, stride = Fft::stride;
+  static constexpr int blocks = std::max(1, 512 / threads);  // a multiprocessor holds at least: 128 registers a thread
   static constexpr std::size_t spectrum_bytes = half * sizeof(Complex);
   static constexpr std::size_t exchange_bytes = std::max<std::size_t>(Fft::shared_bytes, spectrum_bytes / 2);
 
@@ -112,7 +112,9 @@ struct RealRow {
 };
 
 // The pair of real values at an edge multiplies by components.
-__device__ inline Complex multiply(Complex x, Complex y, bool edge) { return edge ? Complex(x.x * y.x, x.y * y.y) : x * y; }
+__device__ inline Complex multiply(Complex x, Complex y, bool edge) {
+  return edge ? Complex(x.x * y.x, x.y * y.y) : x * y;
+}
 __device__ inline Complex invert(Complex x, bool edge) { return edge ? Complex(1 / x.x, 1 / x.y) : reciprocal(x); }
 __device__ inline Complex conjugate(Complex x, bool edge) { return edge ? x : conj(x); }
 

@@ -1,12 +1,11 @@
 // Algorithm 1 and its gradient. Rows of up to 2^14 samples stay on chip, a block a channel: transform a and b, divide,
 // transform back, one launch. Longer ones: wrapped_kernel_long.cu.
-#include "cuda/wrapped_kernel.h"
-
 #include <algorithm>
 
 #include "cuda/denominator_sum.h"
-#include "cuda/device.h"
+#include "cuda/launch.h"
 #include "cuda/real_row.h"
+#include "cuda/wrapped_kernel.h"
 #include "cuda/wrapped_kernel_long.h"
 
 namespace rtf::cuda {
@@ -24,8 +23,9 @@ struct Slots {
   static constexpr std::size_t workspace_bytes = (count - in_shared) * Row::spectrum_bytes;  // of each block
 
   __device__ static Complex* at(int index, char* shared, char* workspace) {
-    char* bytes = index < in_shared ? shared + Row::exchange_bytes + index * Row::spectrum_bytes
-                                    : workspace + blockIdx.x * workspace_bytes + (index - in_shared) * Row::spectrum_bytes;
+    char* bytes = index < in_shared
+                      ? shared + Row::exchange_bytes + index * Row::spectrum_bytes
+                      : workspace + blockIdx.x * workspace_bytes + (index - in_shared) * Row::spectrum_bytes;
     return reinterpret_cast<Complex*>(bytes);
   }
 };
@@ -58,7 +58,7 @@ __device__ NumberRow coefficients(Numbers numbers, int64_t row, int64_t order, d
 }
 
 template <int length>
-__global__ void __launch_bounds__(RealRow<length>::threads, 1) kernel_rows(const Arguments p) {
+__global__ void __launch_bounds__(RealRow<length>::threads, RealRow<length>::blocks) kernel_rows(const Arguments p) {
   using Slot = Slots<length, 1>;
   extern __shared__ __align__(16) char shared[];
   RealRow<length> row(shared);
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(RealRow<length>::threads, 1) kernel_rows(const
 #pragma unroll
       for (int i = 0; i < row.numbers; ++i) {
         const int64_t at = channel * (length / 2) + threadIdx.x + i * row.stride;
-        if (p.kernel.type == NumberType::float32)
+        if (p.kernel.type == Type::float32)
           static_cast<float2*>(p.kernel.data)[at] = make_float2(row.z[i].x, row.z[i].y);
         else
           static_cast<Complex*>(p.kernel.data)[at] = row.z[i];
@@ -92,7 +92,8 @@ __global__ void __launch_bounds__(RealRow<length>::threads, 1) kernel_rows(const
 
 // With G the transform of dk: dB = G / conj(A), dA = - sum over channels of dB conj(B / A).
 template <int length>
-__global__ void __launch_bounds__(RealRow<length>::threads, 1) kernel_rows_vjp(const Arguments p) {
+__global__ void __launch_bounds__(RealRow<length>::threads, RealRow<length>::blocks)
+    kernel_rows_vjp(const Arguments p) {
   using Slot = Slots<length, 3>;
   extern __shared__ __align__(16) char shared[];
   RealRow<length> row(shared);
@@ -151,8 +152,6 @@ int64_t resident_blocks(void (*kernel)(const Arguments)) {
   return count;
 }
 
-int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
-
 // How one of the two kernels runs for some sizes.
 struct Launch {
   void (*kernel)(const Arguments);
@@ -172,8 +171,8 @@ Launch plan_launch(const KernelSizes& sizes, void (*kernel)(const Arguments)) {
   chunks.per_group = ceil_div(each, chunks.channels);
   chunks.total = chunks.per_group * sizes.groups;
   using Slot = Slots<length, slots>;
-  return {kernel, RealRow<length>::threads, Slot::shared_bytes, Slot::workspace_bytes, chunks,
-          std::min(chunks.total, resident)};
+  return {kernel, RealRow<length>::threads,        Slot::shared_bytes, Slot::workspace_bytes,
+          chunks, std::min(chunks.total, resident)};
 }
 
 template <int length>
@@ -197,9 +196,10 @@ Launch plan_launch(const KernelSizes& sizes, bool gradient) {
   }
 }
 
-void run(const Launch& launch, const Arguments& arguments, cudaStream_t stream) {
-  launch.kernel<<<static_cast<unsigned>(launch.blocks), launch.threads, launch.shared_bytes, stream>>>(arguments);
-  check("kernel", cudaGetLastError());
+// Not early: blocks that start beside the ones before them pile up on some processors (measured: a quarter slower).
+void run(const Launch& plan, const Arguments& arguments, cudaStream_t stream) {
+  cuda::launch("kernel", plan.kernel, static_cast<unsigned>(plan.blocks), plan.threads, plan.shared_bytes, stream,
+               arguments);
 }
 
 constexpr int64_t longest_row = 1 << 14;
@@ -236,13 +236,12 @@ void wrapped_kernel_vjp(const KernelSizes& sizes, Numbers dk, Numbers a, Numbers
   if (sizes.length > longest_row) return long_kernel_vjp(sizes, dk, a, b, da, db, dh0, workspace, stream);
   const Launch launch = plan_launch(sizes, true);
   Numbers partial = da;  // of each chunk; the sum over those of a group comes after
-  if (launch.chunks.per_group > 1)
-    partial = {static_cast<char*>(workspace) + launch.workspace(), NumberType::float64};
+  if (launch.chunks.per_group > 1) partial = {static_cast<char*>(workspace) + launch.workspace(), Type::float64};
   run(launch, {sizes, launch.chunks, a, b, {}, {}, dk, partial, db, dh0, static_cast<char*>(workspace)}, stream);
   if (launch.chunks.per_group > 1)
-    sum_denominators({static_cast<const double*>(partial.data), nullptr, da, sizes.groups, launch.chunks.per_group,
-                      sizes.order},
-                     stream);
+    sum_denominators(
+        {static_cast<const double*>(partial.data), nullptr, da, sizes.groups, launch.chunks.per_group, sizes.order},
+        stream);
 }
 
 }  // namespace rtf::cuda

@@ -7,19 +7,17 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace rtf::cuda {
+#include "cuda/elements.h"
 
-enum class NumberType { float32, float64, bfloat16 };
+namespace rtf::cuda {
 
 // Numbers in device memory whose type is known at run time: one compiled kernel serves every type.
 struct Numbers {
   void* data = nullptr;
-  NumberType type = NumberType::float32;
+  Type type = Type::float32;
 };
 
-inline std::size_t bytes_of(NumberType type) {
-  return type == NumberType::float64 ? 8 : type == NumberType::float32 ? 4 : 2;
-}
+inline int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
 struct KernelSizes {
   int64_t channels, groups, order, length;

@@ -1,16 +1,15 @@
 // Rows longer than a block holds, length = 256 x rows points: point n = n1 * rows + n2, frequency k = k1 + 256 k2.
-// Transforms over n1 ("columns", 16 neighbouring n2 in a block), a twist by exp(-2 pi i k1 n2 / length), transforms over
-// n2 ("lines" k1) where the quotient is taken, and the same way back. Two channels travel as one complex signal x + i y,
-// so a line meets its mirror image, line 256 - k1, in one block. Never do signals of different kinds: a small gradient
-// would drown in the rounding of the coefficients. A tile of channels at a time: its scratch stays in the cache, and
-// memory does not grow with the channels.
-#include "cuda/wrapped_kernel_long.h"
-
+// Transforms over n1 ("columns", neighbouring n2 in a block), a twist by exp(-2 pi i k1 n2 / length), transforms over
+// n2 ("lines" k1) where the quotient is taken, and the same way back. Two channels travel as one complex signal x + i
+// y, so a line meets its mirror image, line 256 - k1, in one block. Never do signals of different kinds: a small
+// gradient would drown in the rounding of the coefficients. A tile of channels at a time: its scratch stays near the
+// cache, and memory does not grow with the channels.
 #include "cuda/column_transforms.h"
 #include "cuda/denominator_sum.h"
-#include "cuda/device.h"
 #include "cuda/double_fft.h"
 #include "cuda/kernel_tiles.h"
+#include "cuda/launch.h"
+#include "cuda/wrapped_kernel_long.h"
 
 namespace rtf::cuda {
 namespace {
@@ -37,8 +36,8 @@ constexpr int per_thread = 8;
 // Lines k1 and 256 - k1 of a pair of channels, a thread row each. B / A; or with G the spectrum of dk dB = G / conj(A)
 // and dA = - dB conj(B / A).
 template <int rows, bool gradient>
-__global__ void __launch_bounds__(BlockFft<rows, per_thread, 2>::threads) divide_lines(const LineArguments p) {
-  using Fft = BlockFft<rows, per_thread, 2>;
+__global__ void __launch_bounds__(DoubleFft<rows, per_thread, 2>::threads) divide_lines(const LineArguments p) {
+  using Fft = DoubleFft<rows, per_thread, 2>;
   constexpr int signals = gradient ? 3 : 2, results = gradient ? 2 : 1, length = columns * rows, half = per_thread / 2;
   extern __shared__ __align__(16) char shared[];
   auto lines = reinterpret_cast<Complex(*)[2][rows]>(shared + Fft::shared_bytes);
@@ -116,12 +115,10 @@ __global__ void __launch_bounds__(BlockFft<rows, per_thread, 2>::threads) divide
 
 template <int rows, bool gradient>
 void run_lines(const LineArguments& arguments, int64_t pairs, cudaStream_t stream) {
-  using Fft = BlockFft<rows, per_thread, 2>;
+  using Fft = DoubleFft<rows, per_thread, 2>;
   constexpr std::size_t shared_bytes = Fft::shared_bytes + (gradient ? 6 : 4) * rows * sizeof(Complex);
-  allow_shared_memory("kernel", divide_lines<rows, gradient>, shared_bytes);
   const dim3 grid(columns / 2 + 1, static_cast<unsigned>(pairs));
-  divide_lines<rows, gradient><<<grid, dim3(Fft::stride, 2), shared_bytes, stream>>>(arguments);
-  check("kernel", cudaGetLastError());
+  launch("kernel", divide_lines<rows, gradient>, grid, dim3(Fft::stride, 2), shared_bytes, stream, arguments);
 }
 
 template <bool gradient>
@@ -143,7 +140,7 @@ PairRows channel_rows(Numbers numbers, int64_t first, int64_t channels, int64_t 
 }
 
 // A second channel that is missing divides 0 by the last denominator.
-PairRows denominator_rows(const KernelSizes& sizes, Numbers a, const Tile& tile) {
+PairRows denominator_rows(const KernelSizes& sizes, Numbers a, const KernelTile& tile) {
   const auto order = static_cast<int>(sizes.order);
   if (tile.shared_denominators()) return {a, tile.group, 1, 0, 1, tile.group + tile.groups, true, order, 1, 1};
   const int64_t first = tile.group * tile.per_group;
@@ -153,32 +150,32 @@ PairRows denominator_rows(const KernelSizes& sizes, Numbers a, const Tile& tile)
 struct Scratch {
   Complex *denominators, *numerators, *gradients;
 
-  Scratch(const KernelSizes& sizes, const Tiles& tiles, void* workspace)
+  Scratch(const KernelSizes& sizes, const KernelTiles& tiles, void* workspace)
       : denominators(static_cast<Complex*>(workspace)),
         numerators(denominators + tiles.largest().spectra() * sizes.length),
         gradients(numerators + tiles.largest().pairs() * sizes.length) {}
 };
 
-std::size_t scratch_bytes(const KernelSizes& sizes, const Tiles& tiles) {
+std::size_t scratch_bytes(const KernelSizes& sizes, const KernelTiles& tiles) {
   return tiles.scratch_rows() * sizes.length * sizeof(Complex);
 }
 
 }  // namespace
 
-std::size_t long_workspace(const KernelSizes& sizes) { return scratch_bytes(sizes, Tiles(sizes, false)); }
+std::size_t long_workspace(const KernelSizes& sizes) { return scratch_bytes(sizes, KernelTiles(sizes, false)); }
 
 std::size_t long_vjp_workspace(const KernelSizes& sizes) {
-  const Tiles tiles(sizes, true);
+  const KernelTiles tiles(sizes, true);
   const int64_t terms = sizes.channels_per_group() == 1 ? 0 : tiles.largest().channels() + 1;
   return scratch_bytes(sizes, tiles) + terms * sizes.order * sizeof(double);
 }
 
 void long_kernel(const KernelSizes& sizes, Numbers a, Numbers b, Numbers h0, Numbers kernel, void* workspace,
                  cudaStream_t stream) {
-  const Tiles tiles(sizes, false);
+  const KernelTiles tiles(sizes, false);
   const Scratch scratch(sizes, tiles, workspace);
   const auto rows = static_cast<int>(sizes.length / columns);
-  tiles.for_each([&](const Tile& tile) {
+  tiles.for_each([&](const KernelTile& tile) {
     const int64_t first = tile.group * sizes.channels_per_group() + tile.begin;
     const int64_t channels = tile.channels(), pairs = tile.pairs();
     run_columns(false,
@@ -188,21 +185,20 @@ void long_kernel(const KernelSizes& sizes, Numbers a, Numbers b, Numbers h0, Num
                 stream);
     run_lines<false>(rows, {scratch.denominators, scratch.numerators, nullptr, ceil_div(pairs, tile.spectra())}, pairs,
                      stream);
-    run_columns(true,
-                {rows, {{scratch.numerators, channel_rows(kernel, first, channels, sizes.length, 0), h0, pairs}}},
+    run_columns(true, {rows, {{scratch.numerators, channel_rows(kernel, first, channels, sizes.length, 0), h0, pairs}}},
                 stream);
   });
 }
 
 void long_kernel_vjp(const KernelSizes& sizes, Numbers dk, Numbers a, Numbers b, Numbers da, Numbers db, Numbers dh0,
                      void* workspace, cudaStream_t stream) {
-  const Tiles tiles(sizes, true);
+  const KernelTiles tiles(sizes, true);
   const Scratch scratch(sizes, tiles, workspace);
   const auto rows = static_cast<int>(sizes.length / columns);
   const int64_t order = sizes.order, each = sizes.channels_per_group();
   auto* terms = reinterpret_cast<double*>(scratch.gradients + tiles.largest().pairs() * sizes.length);
   double* sum_so_far = terms + tiles.largest().channels() * order;
-  tiles.for_each([&](const Tile& tile) {
+  tiles.for_each([&](const KernelTile& tile) {
     const int64_t first = tile.group * each + tile.begin, pairs = tile.pairs(), channels = tile.channels();
     run_columns(false,
                 {rows,
@@ -214,7 +210,7 @@ void long_kernel_vjp(const KernelSizes& sizes, Numbers dk, Numbers a, Numbers b,
                     {scratch.denominators, scratch.numerators, scratch.gradients, ceil_div(pairs, tile.spectra())},
                     pairs, stream);
     const PairRows to_a = each == 1 ? channel_rows(da, first, channels, order, 1)
-                                    : channel_rows({terms, NumberType::float64}, 0, channels, order, 1);
+                                    : channel_rows({terms, Type::float64}, 0, channels, order, 1);
     run_columns(true,
                 {rows,
                  {{scratch.numerators, channel_rows(db, first, channels, order, 1), {}, pairs},
@@ -222,8 +218,8 @@ void long_kernel_vjp(const KernelSizes& sizes, Numbers dk, Numbers a, Numbers b,
                 stream);
     if (each == 1) return;
     const bool last = tile.begin + tile.per_group == each;
-    Numbers sums{sum_so_far, NumberType::float64};
-    if (last) sums = {static_cast<char*>(da.data) + tile.group * order * bytes_of(da.type), da.type};
+    Numbers sums{sum_so_far, Type::float64};
+    if (last) sums = {static_cast<char*>(da.data) + tile.group * order * size_of(da.type), da.type};
     sum_denominators({terms, tile.begin == 0 ? nullptr : sum_so_far, sums, tile.groups, tile.per_group, order}, stream);
   });
 }

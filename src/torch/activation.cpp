@@ -32,12 +32,18 @@ Dropout mask(const char* operation, const Tensor& x, double p, const Tensor& gen
   return result;
 }
 
-// compute(T(), y) into a new tensor of `sizes`, which is then given the type of `like`.
+// compute(T(), y) into a new tensor of `sizes`.
 template <class Compute>
-Tensor result(at::IntArrayRef sizes, const Tensor& like, at::ScalarType type, Compute&& compute) {
-  Tensor y = at::empty(sizes, like.options().dtype(type));
+Tensor computed(at::IntArrayRef sizes, const Tensor& like, at::ScalarType type, Compute&& compute) {
+  const Tensor y = at::empty(sizes, like.options().dtype(type));
   if (y.numel() > 0) with_type(type, [&](auto zero) { compute(zero, y); });
-  return y.to(like.scalar_type());
+  return y;
+}
+
+// The same of the sizes of x, as a result for it.
+template <class Compute>
+Tensor result(const Tensor& x, at::ScalarType type, Compute&& compute) {
+  return as_result(computed(x.sizes(), x, type, compute), x, x.scalar_type());
 }
 
 std::size_t channels_of(const Tensor& x) { return static_cast<std::size_t>(x.size(-1)); }
@@ -46,7 +52,7 @@ Tensor dropout_cpu(const Tensor& x, double p, const Tensor& generator, int64_t l
   const Dropout drop = mask("dropout", x, p, generator, layer, tied);
   const auto type = compute_type("dropout", x.scalar_type());
   const Tensor in = x.to(type).contiguous();
-  return result(x.sizes(), x, type, [&](auto zero, const Tensor& y) {
+  return result(x, type, [&](auto zero, const Tensor& y) {
     using T = decltype(zero);
     rtf::dropout<T>(values<const T>(in), channels_of(x), drop, values<T>(y), executor());
   });
@@ -56,7 +62,7 @@ Tensor gelu_cpu(const Tensor& x, double p, const Tensor& generator, int64_t laye
   const Dropout drop = mask("gelu", x, p, generator, layer, tied);
   const auto type = compute_type("gelu", x.scalar_type());
   const Tensor in = x.to(type).contiguous();
-  return result(x.sizes(), x, type, [&](auto zero, const Tensor& y) {
+  return result(x, type, [&](auto zero, const Tensor& y) {
     using T = decltype(zero);
     rtf::gelu<T>(values<const T>(in), channels_of(x), drop, values<T>(y), executor());
   });
@@ -68,7 +74,7 @@ Tensor gelu_backward_cpu(const Tensor& dy, const Tensor& x, double p, const Tens
   check_shape("gelu_backward", "dy", dy, x.sizes());
   const auto type = compute_type("gelu_backward", x.scalar_type());
   const Tensor in = x.to(type).contiguous(), gradient = dy.to(type).contiguous();
-  return result(x.sizes(), x, type, [&](auto zero, const Tensor& dx) {
+  return result(x, type, [&](auto zero, const Tensor& dx) {
     using T = decltype(zero);
     gelu_vjp<T>(values<const T>(in), channels_of(x), drop, values<const T>(gradient), values<T>(dx), executor());
   });
@@ -98,10 +104,11 @@ Tensor glu_cpu(const Tensor& z, const OptionalTensor& residual, double p, const 
   if (residual) check_shape("glu", "the residual", *residual, sizes);
   const Tensor in = shifted("glu", z.to(type), bias).contiguous();
   const Tensor added = residual ? residual->to(type).contiguous() : at::empty({0}, in.options());
-  return result(sizes, residual ? *residual : z, type, [&](auto zero, const Tensor& y) {
+  const Tensor sum = computed(sizes, z, type, [&](auto zero, const Tensor& y) {
     using T = decltype(zero);
     rtf::glu<T>(values<const T>(in), channels_of(y), drop, values<const T>(added), values<T>(y), executor());
   });
+  return as_result(sum, z, (residual ? *residual : z).scalar_type());
 }
 
 Pair glu_backward_cpu(const Tensor& dy, const Tensor& z, double p, const Tensor& generator, int64_t layer, bool tied,
@@ -110,21 +117,22 @@ Pair glu_backward_cpu(const Tensor& dy, const Tensor& z, double p, const Tensor&
   check_shape("glu_backward", "dy", dy, half(z, z.sizes().vec()));
   const auto type = compute_type("glu_backward", z.scalar_type());
   const Tensor in = shifted("glu_backward", z.to(type), bias).contiguous(), gradient = dy.to(type).contiguous();
-  const Tensor dz = result(z.sizes(), in, type, [&](auto zero, const Tensor& out) {
+  const Tensor dz = computed(z.sizes(), z, type, [&](auto zero, const Tensor& out) {
     using T = decltype(zero);
     glu_vjp<T>(values<const T>(in), channels_of(dy), drop, values<const T>(gradient), values<T>(out), executor());
   });
-  const Tensor to_bias = bias ? dz.reshape({-1, z.size(-1)}).sum(0).to(bias->scalar_type()) : at::empty({0}, dz.options());
-  return {dz.to(z.scalar_type()), to_bias};
+  const Tensor to_bias =
+      bias ? dz.sum_to_size({z.size(-1)}).to(bias->scalar_type()) : at::empty({0}, z.options());
+  return {as_result(dz, z, z.scalar_type()), to_bias};
 }
 
-Tensor like(const Tensor& x) { return at::empty_like(x, at::MemoryFormat::Contiguous); }
+Tensor like(const Tensor& x) { return empty_result(x, x.scalar_type()); }
 
 Tensor same_meta(const Tensor& x, double, const Tensor&, int64_t, bool) { return like(x); }
 Tensor backward_meta(const Tensor&, const Tensor& x, double, const Tensor&, int64_t, bool) { return like(x); }
 Tensor glu_meta(const Tensor& z, const OptionalTensor& residual, double, const Tensor&, int64_t, bool,
                 const OptionalTensor&) {
-  return at::empty_symint(half(z, z.sym_sizes().vec()), (residual ? *residual : z).options());
+  return empty_result(z, (residual ? *residual : z).scalar_type(), half(z, z.sym_sizes().vec()).back());
 }
 Pair glu_backward_meta(const Tensor&, const Tensor& z, double, const Tensor&, int64_t, bool,
                        const OptionalTensor& bias) {
@@ -170,8 +178,9 @@ struct GeluFunction : torch::autograd::Function<GeluFunction> {
     RTF_OPERATOR("gelu_backward", Tensor, const Tensor&, const Tensor&, double, const Tensor&, int64_t, bool);
     auto& data = context->saved_data;
     const auto saved = context->get_saved_variables();
-    return {op.call(gradients[0], saved[0], data["p"].toDouble(), saved[1], data["layer"].toInt(), data["tied"].toBool()),
-            Tensor(), Tensor(), Tensor(), Tensor()};
+    return {
+        op.call(gradients[0], saved[0], data["p"].toDouble(), saved[1], data["layer"].toInt(), data["tied"].toBool()),
+        Tensor(), Tensor(), Tensor(), Tensor()};
   }
 };
 
@@ -192,9 +201,12 @@ struct GluFunction : torch::autograd::Function<GluFunction> {
     const OptionalTensor bias = saved[1].defined() ? OptionalTensor(saved[1]) : std::nullopt;
     const auto [dz, to_bias] = op.call(gradients[0], saved[0], data["p"].toDouble(), saved[2], data["layer"].toInt(),
                                        data["tied"].toBool(), bias);
-    return {dz,       data["residual"].toBool() ? gradients[0] : Tensor(),
-            Tensor(), Tensor(),
-            Tensor(), Tensor(),
+    return {dz,
+            data["residual"].toBool() ? gradients[0] : Tensor(),
+            Tensor(),
+            Tensor(),
+            Tensor(),
+            Tensor(),
             bias ? to_bias : Tensor()};
   }
 };

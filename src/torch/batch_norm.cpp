@@ -45,7 +45,7 @@ Triple batch_norm_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias,
     const double unbiased = positions > 1 ? positions / (positions - 1) : 1;
     running_var->lerp_((variance * unbiased).to(running_var->scalar_type()), momentum);
   }
-  return {y.to(dtype.value_or(x.scalar_type())), mean, variance};
+  return {as_result(y, x, dtype.value_or(x.scalar_type())), mean, variance};
 }
 
 Triple batch_norm_backward_cpu(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
@@ -69,7 +69,7 @@ Triple batch_norm_backward_cpu(const Tensor& dy, const Tensor& x, const Tensor& 
                       values<T>(db), Scratch(workspace_bytes(x, weight)), executor());
   });
   if (more_dx) dx.add_(*more_dx);
-  return {dx.to(x.scalar_type()), dw.to(weight.scalar_type()), db.to(weight.scalar_type())};
+  return {as_result(dx, x, x.scalar_type()), dw.to(weight.scalar_type()), db.to(weight.scalar_type())};
 }
 
 Tensor like(const Tensor& x) { return at::empty_like(x, at::MemoryFormat::Contiguous); }
@@ -78,13 +78,13 @@ Triple batch_norm_meta(const Tensor& x, const Tensor& weight, const Tensor& bias
                        const OptionalTensor&, double, std::optional<at::ScalarType> dtype) {
   check_shapes(x, weight, bias);
   const auto options = weight.options().dtype(at::kDouble);
-  return {at::empty_symint(x.sym_sizes(), x.options().dtype(dtype.value_or(x.scalar_type()))),
+  return {empty_result(x, dtype.value_or(x.scalar_type())),
           at::empty_symint(weight.sym_sizes(), options), at::empty_symint(weight.sym_sizes(), options)};
 }
 
 Triple backward_meta(const Tensor&, const Tensor& x, const Tensor& weight, const Tensor&, const Tensor&, double,
                      const OptionalTensor&, const OptionalTensor&) {
-  return {like(x), like(weight), like(weight)};
+  return {empty_result(x, x.scalar_type()), like(weight), like(weight)};
 }
 
 // The statistics are results, not a way for gradients: running averages are made of them.

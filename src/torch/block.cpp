@@ -72,8 +72,8 @@ struct LayerNormFunction : torch::autograd::Function<LayerNormFunction> {
     Tensor dy = samples.defined() ? samples : residual;
     if (!ahead && samples.defined() && residual.defined()) dy = residual + samples;
     const auto saved = context->get_saved_variables();
-    const auto [dx, dw, db] = ops::layer_norm_backward(dy, saved[0], saved[1], saved[2], saved[3],
-                                                       ahead ? present(residual) : std::nullopt);
+    const auto [dx, dw, db] =
+        ops::layer_norm_backward(dy, saved[0], saved[1], saved[2], saved[3], ahead ? present(residual) : std::nullopt);
     return {dx, dw, db, Tensor(), Tensor()};
   }
 };

@@ -7,8 +7,8 @@
 
 namespace rtf::nn {
 
-// What goes from block to block, twice: x as the residual, and as what the next layer reads, in the type of its samples.
-// Gradients to the two are then added in a pass that is made anyway.
+// What goes from block to block, twice: x as the residual, and as what the next layer reads, in the type of its
+// samples. Gradients to the two are then added in a pass that is made anyway.
 struct Stream {
   at::Tensor x, samples;
 };

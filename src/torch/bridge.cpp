@@ -58,6 +58,23 @@ at::ScalarType compute_type(const char* operation, at::ScalarType type) {
 }
 
 namespace {
+bool has_length_last(const at::Tensor& x) { return x.dim() == 3 && x.sym_stride(1) == 1; }
+}  // namespace
+
+at::Tensor empty_result(const at::Tensor& x, at::ScalarType type, std::optional<c10::SymInt> channels) {
+  auto sizes = x.sym_sizes().vec();
+  if (channels) sizes.back() = *channels;
+  const auto options = x.options().dtype(type);
+  if (!has_length_last(x)) return at::empty_symint(sizes, options);
+  return at::empty_strided_symint(sizes, {sizes[1] * sizes[2], 1, sizes[1]}, options);
+}
+
+at::Tensor as_result(const at::Tensor& values, const at::Tensor& x, at::ScalarType type) {
+  if ((has_length_last(x) ? values.transpose(1, 2) : values).is_contiguous()) return values.to(type);
+  return empty_result(x, type, values.size(-1)).copy_(values);
+}
+
+namespace {
 std::vector<std::size_t> indices(const char* operation, const char* what, const at::Tensor& tensor) {
   TORCH_CHECK_VALUE(tensor.dim() == 1 && at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false), "[rtf::",
                     operation, "] ", what, " has shape ", tensor.sizes(), " and type ", tensor.scalar_type(),

@@ -42,6 +42,13 @@ Signal<T> signal(const at::Tensor& tensor) {
           tensor.stride(1), tensor.stride(2)};
 }
 
+// An empty result for x, with another last size where `channels` says so. Of a signal whose samples lie side by side it
+// has them so too; of all else it is contiguous. Every device and the meta kernels keep to this.
+at::Tensor empty_result(const at::Tensor& x, at::ScalarType type, std::optional<c10::SymInt> channels = std::nullopt);
+
+// `values`, which the caller gives away, in the type and memory order of a result for x: copied only where they differ.
+at::Tensor as_result(const at::Tensor& values, const at::Tensor& x, at::ScalarType type);
+
 template <class T>
 std::span<T> values(const at::Tensor& contiguous) {
   return {static_cast<T*>(contiguous.data_ptr()), static_cast<std::size_t>(contiguous.numel())};

@@ -71,7 +71,7 @@ struct Arguments {
 Tensor convolve_cpu(const Tensor& u, const Tensor& kernel, bool bidirectional, const OptionalTensor& lengths,
                     const OptionalTensor& offsets) {
   const Arguments at("convolve", u, kernel, bidirectional, lengths, offsets);
-  Tensor y = at::empty_like(u);
+  Tensor y = empty_result(u, u.scalar_type());
   Tensor out = at.type == u.scalar_type() ? y : at::empty_like(at.u);
   with_type(at.type, [&](auto zero) {
     using T = decltype(zero);
@@ -87,7 +87,7 @@ Pair convolve_backward_cpu(const Tensor& dy, const Tensor& u, const Tensor& kern
   const Arguments at("convolve_backward", u, kernel, bidirectional, lengths, offsets);
   check_shape("convolve_backward", "dy", dy, u.sizes());
   const Tensor gradient = dy.to(at.type);
-  const Tensor du = at::empty_like(u), dk = at::empty_like(at.kernel);
+  const Tensor du = empty_result(u, u.scalar_type()), dk = at::empty_like(at.kernel);
   const Tensor out = at.type == u.scalar_type() ? du : at::empty_like(at.u);
   with_type(at.type, [&](auto zero) {
     using T = decltype(zero);
@@ -102,12 +102,12 @@ Pair convolve_backward_cpu(const Tensor& dy, const Tensor& u, const Tensor& kern
 Tensor convolve_meta(const Tensor& u, const Tensor& kernel, bool bidirectional, const OptionalTensor& lengths,
                      const OptionalTensor& offsets) {
   check_convolution("convolve", u, kernel, bidirectional, lengths, offsets);
-  return at::empty_like(u);
+  return empty_result(u, u.scalar_type());
 }
 
 Pair convolve_backward_meta(const Tensor&, const Tensor& u, const Tensor& kernel, bool, const OptionalTensor&,
                             const OptionalTensor&) {
-  return {at::empty_like(u), at::empty_like(kernel, at::MemoryFormat::Contiguous)};
+  return {empty_result(u, u.scalar_type()), at::empty_like(kernel, at::MemoryFormat::Contiguous)};
 }
 
 Pair convolve_backward(const Tensor& dy, const Tensor& u, const Tensor& kernel, bool bidirectional,

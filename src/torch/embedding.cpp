@@ -1,4 +1,5 @@
-// embedding: rows of a table. On the GPU it writes a signal whose samples lie side by side, which torch's own does not.
+// embedding and spread: tokens and numbers as signals. On the GPU they write one whose samples lie side by side, which
+// torch's own operators do not.
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
@@ -13,9 +14,10 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 void check_shapes(const Tensor& tokens, const Tensor& weight) {
-  TORCH_CHECK_VALUE(tokens.dim() == 2 && weight.dim() == 2 && weight.sym_numel() > 0 && tokens.scalar_type() == at::kLong,
-                    "[rtf::embedding] tokens, ", tokens.scalar_type(), ", and weight have shapes ", tokens.sym_sizes(),
-                    " and ", weight.sym_sizes(), "; (batch, length) of type Long and (vocabulary, channels) are needed");
+  TORCH_CHECK_VALUE(
+      tokens.dim() == 2 && weight.dim() == 2 && weight.sym_numel() > 0 && tokens.scalar_type() == at::kLong,
+      "[rtf::embedding] tokens, ", tokens.scalar_type(), ", and weight have shapes ", tokens.sym_sizes(), " and ",
+      weight.sym_sizes(), "; (batch, length) of type Long and (vocabulary, channels) are needed");
 }
 
 Tensor embedding_cpu(const Tensor& tokens, const Tensor& weight) {
@@ -47,8 +49,8 @@ struct EmbeddingFunction : torch::autograd::Function<EmbeddingFunction> {
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     RTF_OPERATOR("embedding_backward", Tensor, const Tensor&, const Tensor&, c10::SymInt);
-    return {Tensor(), op.call(gradients[0], context->get_saved_variables()[0],
-                              context->saved_data["vocabulary"].toSymInt())};
+    return {Tensor(),
+            op.call(gradients[0], context->get_saved_variables()[0], context->saved_data["vocabulary"].toSymInt())};
   }
 };
 
@@ -56,19 +58,73 @@ Tensor embedding_autograd(const Tensor& tokens, const Tensor& weight) {
   return EmbeddingFunction::apply(tokens, weight);
 }
 
+void check_spread(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  TORCH_CHECK_VALUE(x.dim() == 2 && weight.dim() == 1 && weight.sym_sizes() == bias.sym_sizes(),
+                    "[rtf::spread] x, weight and bias have shapes ", x.sym_sizes(), ", ", weight.sym_sizes(), ", ",
+                    bias.sym_sizes(), "; (batch, length), (channels), (channels) are needed");
+}
+
+Tensor spread_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  check_spread(x, weight, bias);
+  return at::addcmul(bias, x.contiguous().unsqueeze(2), weight);
+}
+
+// dx is empty where it is not wanted: a model's input has no gradient.
+Triple spread_backward_cpu(const Tensor& dy, const Tensor& x, const Tensor& weight, bool want_dx) {
+  check_spread(x, weight, weight);
+  return {want_dx ? dy.matmul(weight) : at::empty({0}, x.options()), at::einsum("blc,bl->c", {dy, x}),
+          dy.sum(at::IntArrayRef{0, 1})};
+}
+
+Tensor spread_meta(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  check_spread(x, weight, bias);
+  return at::empty_symint({x.sym_size(0), x.sym_size(1), weight.sym_size(0)}, x.options());
+}
+
+Triple spread_backward_meta(const Tensor&, const Tensor& x, const Tensor& weight, bool want_dx) {
+  return {want_dx ? at::empty_symint(x.sym_sizes(), x.options()) : at::empty({0}, x.options()), at::empty_like(weight),
+          at::empty_like(weight)};
+}
+
+struct SpreadFunction : torch::autograd::Function<SpreadFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    context->save_for_backward({x, weight});
+    return ops::spread(x, weight, bias);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    RTF_OPERATOR("spread_backward", Triple, const Tensor&, const Tensor&, const Tensor&, bool);
+    const auto saved = context->get_saved_variables();
+    const bool want_dx = context->needs_input_grad(0);
+    const auto [dx, dw, db] = op.call(gradients[0], saved[0], saved[1], want_dx);
+    return {want_dx ? dx : Tensor(), dw, db};
+  }
+};
+
+Tensor spread_autograd(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return SpreadFunction::apply(x, weight, bias);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(rtf, CPU, m) {
   m.impl("embedding", embedding_cpu);
   m.impl("embedding_backward", embedding_backward_cpu);
+  m.impl("spread", spread_cpu);
+  m.impl("spread_backward", spread_backward_cpu);
 }
 TORCH_LIBRARY_IMPL(rtf, Meta, m) {
   m.impl("embedding", embedding_meta);
   m.impl("embedding_backward", backward_meta);
+  m.impl("spread", spread_meta);
+  m.impl("spread_backward", spread_backward_meta);
 }
 TORCH_LIBRARY_IMPL(rtf, Autograd, m) {
   m.impl("embedding", embedding_autograd);
   m.impl("embedding_backward", torch::autograd::autogradNotImplementedFallback());
+  m.impl("spread", spread_autograd);
+  m.impl("spread_backward", torch::autograd::autogradNotImplementedFallback());
 }
 
 }  // namespace rtf::ops

@@ -95,7 +95,7 @@ Pair filter_cpu(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor&
   check_filter_input("filter", u, b);
   const Layout layout("filter", u, lengths, offsets);
   const Tensor in = layout.pack(u.to(type)), start = state_values("filter", initial_state, layout.sequences, b);
-  const Tensor y = at::empty_like(u);
+  const Tensor y = empty_result(u, u.scalar_type());
   const Tensor out = layout.lengths.empty() && type == u.scalar_type() ? y : at::empty_like(in);
   const Tensor end = at::empty({layout.sequences, b.size(0), b.size(1)}, at::TensorOptions(at::kDouble));
   with_type(type, [&](auto zero) {
@@ -119,7 +119,7 @@ Quintuple filter_backward_cpu(const Tensor& dy, const Tensor& dstate, const Tens
   const Tensor in = layout.pack(u.to(type)), gradient = layout.pack(dy.to(type));
   const Tensor start = state_values("filter_backward", initial_state, layout.sequences, b);
   const Tensor end = dstate.to(at::kDouble).contiguous();
-  const Tensor du = at::empty_like(u), dstart = at::empty({layout.sequences, b.size(0), b.size(1)}, end.options());
+  const Tensor du = empty_result(u, u.scalar_type()), dstart = at::empty({layout.sequences, b.size(0), b.size(1)}, end.options());
   CoefficientsGradient coefficients;
   with_type(type, [&](auto zero) {
     using T = decltype(zero);
@@ -146,14 +146,14 @@ Pair filter_meta(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor
                  const OptionalTensor&, const OptionalTensor& offsets) {
   check_coefficients("filter", a, b, h0);
   check_filter_input("filter", u, b);
-  return {at::empty_like(u), state_meta(u, b, offsets)};
+  return {empty_result(u, u.scalar_type()), state_meta(u, b, offsets)};
 }
 
 Quintuple filter_backward_meta(const Tensor&, const Tensor&, const Tensor& u, const Tensor& a, const Tensor& b,
                                const Tensor& h0, const OptionalTensor&, const OptionalTensor&,
                                const OptionalTensor& offsets) {
   const auto like = [](const Tensor& x) { return at::empty_like(x, at::MemoryFormat::Contiguous); };
-  return {at::empty_like(u), like(a), like(b), like(h0), state_meta(u, b, offsets)};
+  return {empty_result(u, u.scalar_type()), like(a), like(b), like(h0), state_meta(u, b, offsets)};
 }
 
 struct FilterFunction : torch::autograd::Function<FilterFunction> {

@@ -25,7 +25,7 @@ Triple layer_norm_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias,
   check_shapes(x, weight, bias);
   const auto [y, mean, inverse] =
       at::native_layer_norm(x.to(type), weight.sizes(), weight.to(type), bias.to(type), eps);
-  return {y.to(dtype.value_or(x.scalar_type())), mean.squeeze(-1), inverse.squeeze(-1)};
+  return {as_result(y, x, dtype.value_or(x.scalar_type())), mean.squeeze(-1), inverse.squeeze(-1)};
 }
 
 Triple layer_norm_backward_cpu(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
@@ -39,7 +39,7 @@ Triple layer_norm_backward_cpu(const Tensor& dy, const Tensor& x, const Tensor& 
       at::native_layer_norm_backward(dy.to(type), x.to(type), weight.sizes(), mean.to(type).unsqueeze(-1),
                                      inverse.to(type).unsqueeze(-1), w, w, {true, true, true});
   if (more_dx) dx.add_(*more_dx);
-  return {dx.to(x.scalar_type()), dw.to(weight.scalar_type()), db.to(weight.scalar_type())};
+  return {as_result(dx, x, x.scalar_type()), dw.to(weight.scalar_type()), db.to(weight.scalar_type())};
 }
 
 Triple layer_norm_meta(const Tensor& x, const Tensor& weight, const Tensor& bias, double,
@@ -47,13 +47,14 @@ Triple layer_norm_meta(const Tensor& x, const Tensor& weight, const Tensor& bias
   check_shapes(x, weight, bias);
   const auto positions = x.sym_sizes().slice(0, x.dim() - 1);
   const auto statistics = x.options().dtype(compute_type("layer_norm", x.scalar_type()));
-  return {at::empty_symint(x.sym_sizes(), x.options().dtype(dtype.value_or(x.scalar_type()))),
+  return {empty_result(x, dtype.value_or(x.scalar_type())),
           at::empty_symint(positions, statistics), at::empty_symint(positions, statistics)};
 }
 
 Triple backward_meta(const Tensor&, const Tensor& x, const Tensor& weight, const Tensor&, const Tensor&,
                      const OptionalTensor&) {
-  return {at::empty_symint(x.sym_sizes(), x.options()), at::empty_like(weight), at::empty_like(weight)};
+  const auto like = [](const Tensor& parameter) { return at::empty_like(parameter, at::MemoryFormat::Contiguous); };
+  return {empty_result(x, x.scalar_type()), like(weight), like(weight)};
 }
 
 struct LayerNormFunction : torch::autograd::Function<LayerNormFunction> {

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "rtf_torch/operators.h"
+
 namespace rtf::nn {
 namespace {
 
@@ -18,9 +20,16 @@ Tensor for_each(const Tensor& matrix, int64_t batch) {
   return matrix.unsqueeze(0).expand({batch, matrix.size(0), matrix.size(1)});
 }
 
+// From this size on one product has work for a whole GPU.
+constexpr int64_t large_matrix = int64_t{1} << 21;
+
 // Products of the sequences' matrices, summed; in float32 where they are bfloat16.
 Tensor summed_products(const Tensor& left, const Tensor& right) {
-  return (left.scalar_type() == at::kBFloat16 ? at::bmm(left, right, at::kFloat) : at::bmm(left, right)).sum(0);
+  if (left.scalar_type() == at::kBFloat16) return at::bmm(left, right, at::kFloat).sum(0);
+  if (left.size(1) * right.size(2) < large_matrix) return at::bmm(left, right).sum(0);
+  Tensor sum = at::mm(left[0], right[0]);
+  for (int64_t s = 1; s < left.size(0); ++s) sum.addmm_(left[s], right[s]);
+  return sum;
 }
 
 struct ProjectionFunction : torch::autograd::Function<ProjectionFunction> {
@@ -32,11 +41,6 @@ struct ProjectionFunction : torch::autograd::Function<ProjectionFunction> {
     const int64_t batch = x.size(0), length = x.size(1), outputs = weight.size(0);
     const Tensor w = weight.to(x.scalar_type());
     const Tensor column = bias ? bias->to(x.scalar_type()).view({1, outputs, 1}) : Tensor();
-    if (x.size(2) == 1 && bias) {  // an outer product: one pass, in full precision
-      Tensor y = at::empty({batch, outputs, length}, x.options());
-      at::addcmul_out(y, column, turned(x), w.view({1, outputs, 1}));
-      return turned(y);
-    }
     if (bias) return turned(at::baddbmm(column.expand({batch, outputs, length}), for_each(w, batch), turned(x)));
     return turned(at::bmm(for_each(w, batch), turned(x)));
   }
@@ -53,16 +57,8 @@ struct ProjectionFunction : torch::autograd::Function<ProjectionFunction> {
       if (w.scalar_type() == at::kFloat) w = w.contiguous();
       dx = turned(at::bmm(for_each(w, dy.size(0)), dy));
     }
-    if (bias && x.size(2) < weight.size(0)) {
-      // The bias is the weight of one more feature, 1: cheaper than a second pass over the larger dy.
-      const Tensor more = at::cat({x, at::ones({x.size(0), x.size(1), 1}, x.options())}, 2);
-      const Tensor both = summed_products(dy, more);
-      dw = both.narrow(1, 0, x.size(2)).contiguous();
-      db = both.select(1, x.size(2)).contiguous();
-    } else {
-      if (context->needs_input_grad(1)) dw = summed_products(dy, x);
-      if (bias) db = dy.sum(at::IntArrayRef{0, 2}, /*keepdim=*/false, weight.scalar_type());
-    }
+    if (context->needs_input_grad(1)) dw = summed_products(dy, x);
+    if (bias) db = dy.sum(at::IntArrayRef{0, 2}, /*keepdim=*/false, weight.scalar_type());
     return {dx, dw, db};
   }
 };
@@ -122,6 +118,7 @@ Tensor project(const Tensor& x, const Tensor& weight, const std::optional<Tensor
   // A single position has its channels side by side in either order.
   if (x.is_cpu() || x.dim() != 3 || x.size(1) == 1)
     return at::linear(x, weight.to(x.scalar_type()), bias ? bias->to(x.scalar_type()) : Tensor());
+  if (x.size(2) == 1 && bias) return ops::spread(x.squeeze(2), weight.squeeze(1), *bias);
   return ProjectionFunction::apply(x, weight, bias);
 }
 

@@ -1,5 +1,6 @@
 // What the model computes across channels, on the memory order of each device: channels last on the CPU, length last on
-// the GPU, where a product over the channels of all positions is one matrix product a sequence and nothing is transposed.
+// the GPU, where a product over the channels of all positions is one matrix product a sequence and nothing is
+// transposed.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,8 +9,8 @@
 
 namespace rtf::nn {
 
-// x (batch, length, features) times weight (outputs, features), plus bias (outputs). bfloat16 x: the product is bfloat16,
-// accumulated in float32, and the gradient of the weight float32.
+// x (batch, length, features) times weight (outputs, features), plus bias (outputs). bfloat16 x: the product is
+// bfloat16, accumulated in float32, and the gradient of the weight float32.
 at::Tensor project(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias = {});
 
 // The mean over the first lengths[s] positions of each sequence, or over all: (batch, channels).

@@ -54,6 +54,8 @@ TORCH_LIBRARY(rtf, m) {
       "(Tensor, Tensor, Tensor)");
   m.def("embedding(Tensor tokens, Tensor weight) -> Tensor");
   m.def("embedding_backward(Tensor dy, Tensor tokens, SymInt vocabulary) -> Tensor");
+  m.def("spread(Tensor x, Tensor weight, Tensor bias) -> Tensor");
+  m.def("spread_backward(Tensor dy, Tensor x, Tensor weight, bool want_dx=True) -> (Tensor, Tensor, Tensor)");
 }
 
 namespace rtf::ops {
@@ -163,6 +165,11 @@ Triple layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weig
 Tensor embedding(const Tensor& tokens, const Tensor& weight) {
   RTF_OPERATOR("embedding", Tensor, const Tensor&, const Tensor&);
   return op.call(tokens, weight);
+}
+
+Tensor spread(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  RTF_OPERATOR("spread", Tensor, const Tensor&, const Tensor&, const Tensor&);
+  return op.call(x, weight, bias);
 }
 
 }  // namespace rtf::ops

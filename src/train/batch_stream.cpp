@@ -2,10 +2,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <string>
+
+#include "rtf/error.h"
+
 namespace rtf::train {
 namespace {
-
-constexpr std::size_t ahead = 8;
 
 Batch pinned(Batch batch) {
   batch.input = batch.input.pin_memory();
@@ -16,8 +18,10 @@ Batch pinned(Batch batch) {
 
 }  // namespace
 
-BatchStream::BatchStream(std::function<Batch(int64_t)> make, int64_t end, c10::Device device)
-    : make_(std::move(make)), end_(end), ahead_(!device.is_cpu()) {}
+Ahead ahead_for(c10::Device device) { return device.is_cpu() ? Ahead{} : Ahead{.batches = 8, .pinned = true}; }
+
+BatchStream::BatchStream(std::function<Batch(int64_t)> make, int64_t end, Ahead ahead)
+    : make_(std::move(make)), end_(end), ahead_(ahead) {}
 
 BatchStream::~BatchStream() { stop(); }
 
@@ -43,9 +47,10 @@ void BatchStream::start(int64_t index) {
 void BatchStream::produce(int64_t index) {
   try {
     for (; index < end_; ++index) {
-      Batch batch = pinned(make_(index));
+      Batch batch = make_(index);
+      if (ahead_.pinned) batch = pinned(std::move(batch));
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return stopping_ || ready_.size() < ahead; });
+      changed_.wait(lock, [&] { return stopping_ || ready_.size() < ahead_.batches; });
       if (stopping_) return;
       ready_.push_back(std::move(batch));
       changed_.notify_all();
@@ -58,7 +63,9 @@ void BatchStream::produce(int64_t index) {
 }
 
 Batch BatchStream::take(int64_t index) {
-  if (!ahead_) return make_(index);
+  if (index < 0 || index >= end_)
+    throw Error(ErrorCode::argument, "train", "batch " + std::to_string(index) + " of " + std::to_string(end_));
+  if (ahead_.batches == 0) return make_(index);
   if (index != next_) start(index);
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return !ready_.empty() || failure_; });

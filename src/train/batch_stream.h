@@ -12,11 +12,17 @@
 
 namespace rtf::train {
 
+// How batches are made before they are asked for.
+struct Ahead {
+  std::size_t batches = 0;  // that wait at most, made by a thread; 0: none, and no thread
+  bool pinned = false;      // put in memory from which a GPU copies by itself
+};
+Ahead ahead_for(c10::Device device);
+
 class BatchStream {
  public:
-  // `make(index)` gives batch `index` below `end`, on the host. For a GPU it is called from a thread, several batches
-  // ahead, and what it gives is put in memory from which the device copies by itself.
-  BatchStream(std::function<Batch(int64_t)> make, int64_t end, c10::Device device);
+  // `make(index)` gives batch `index` below `end`, on the host.
+  BatchStream(std::function<Batch(int64_t)> make, int64_t end, Ahead ahead);
   ~BatchStream();
   BatchStream(const BatchStream&) = delete;
   BatchStream& operator=(const BatchStream&) = delete;
@@ -31,7 +37,7 @@ class BatchStream {
 
   std::function<Batch(int64_t)> make_;
   int64_t end_, next_ = -1;  // `next_` is the front of the queue
-  bool ahead_;
+  Ahead ahead_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
+#include "train/device_name.h"
+
 namespace rtf::train {
 namespace {
 
@@ -148,12 +150,9 @@ bool assign_number(const Scalar& from, const Range& range, T& to) {
   return true;
 }
 
-// A choice that ends in N has a number in its place.
+// cuda:N stands for many names.
 bool is_choice(const std::string& text, const std::string& choice) {
-  if (!choice.ends_with(":N")) return text == choice;
-  const std::string front = choice.substr(0, choice.size() - 1);
-  uint8_t number = 0;
-  return text.starts_with(front) && parse(text.substr(front.size()), number);
+  return choice == "cuda:N" ? device_number(text).has_value() : text == choice;
 }
 
 // Calls f(std::type_identity<T>, member) with the type T of the key.

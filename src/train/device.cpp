@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "rtf/error.h"
+#include "train/device_name.h"
 #include "train/stop_line.h"
 
 namespace rtf::train {
@@ -55,15 +56,11 @@ F* backend_function(const char* name) {
 
 c10::Device use_device(const std::string& name, bool deterministic) {
   if (name == "cpu") return c10::Device(c10::kCPU);
-  const std::size_t colon = name.find(':');
-  const auto index = static_cast<c10::DeviceIndex>(colon == std::string::npos ? 0 : std::stoi(name.substr(colon + 1)));
+  const auto index = static_cast<c10::DeviceIndex>(device_number(name).value());
   // cuBLAS reads it when the device is first used.
   if (deterministic) ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
-  try {
-    backend_function<void(int)>("rtf_cuda_require_device")(index);
-  } catch (const Error& error) {
-    throw Error(error.code(), "device", "device " + name + ": " + without_operation(error.what()));
-  }
+  if (const char* why = backend_function<const char*(int)>("rtf_cuda_why_not")(index))
+    fail("device " + name + ": " + without_operation(why));
   const c10::Device device(c10::kCUDA, index);
   at::globalContext().lazyInitDevice(c10::kCUDA);
   const c10::impl::VirtualGuardImpl cuda(c10::kCUDA);

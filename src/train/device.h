@@ -10,9 +10,9 @@
 
 namespace rtf::train {
 
-// "cpu", "cuda" or "cuda:N". For the latter two the CUDA backend is loaded, and this thread works on that device, on a
-// stream of its own, from now on. Comes before every other use of torch on a GPU. What is missing is told in one line.
-// `deterministic` makes the matrix products reproducible.
+// `name` is one that device_number() knows. For a GPU the CUDA backend is loaded, and this thread works on that device,
+// on a stream of its own, from now on. Comes before every other use of torch on a GPU. What is missing is told in one
+// line. `deterministic` makes the matrix products reproducible.
 c10::Device use_device(const std::string& name, bool deterministic);
 
 // On a device that use_device() gave.

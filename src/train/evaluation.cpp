@@ -69,7 +69,7 @@ Evaluation evaluate(nn::SequenceModel model, const Task& task, Split split, int6
     std::iota(indices.begin(), indices.end(), index * batch);
     return task.batch(split, 0, indices);
   };
-  BatchStream batches(make, size / batch, device);
+  BatchStream batches(make, size / batch, ahead_for(device));
   for (int64_t index = 0; index < size / batch; ++index) {
     const Batch samples = to_device(batches.take(index), device);
     at::Tensor output = model->forward(samples.input, samples.lengths);

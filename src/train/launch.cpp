@@ -1,7 +1,5 @@
 #include "train/launch.h"
 
-#include <c10/util/Exception.h>
-
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -13,6 +11,7 @@
 #include "train/evaluation.h"
 #include "train/interrupt.h"
 #include "train/model_setup.h"
+#include "train/plain_errors.h"
 #include "train/recorder.h"
 #include "train/stop_line.h"
 #include "train/trainer.h"
@@ -24,30 +23,14 @@ namespace {
   throw Error(code, "train", why);
 }
 
-// torch says it in many ways, over several lines.
-bool is_memory(const std::string& message) {
-  for (const char* part : {"can't allocate memory", "out of memory", "Storage size calculation overflowed",
-                           "multiplication overflow", "cannot create std::vector"}) {
-    if (message.find(part) != std::string::npos) return true;
-  }
-  return false;
-}
-
-// torch's errors carry a stack trace; people get the message.
+// `call` with torch's errors as one line each.
 template <class F>
-auto plain_errors(F&& call) {
-  try {
-    return call();
-  } catch (const c10::Error& error) {
-    const std::string message = error.what_without_backtrace();
-    if (message.find("CUDA out of memory") != std::string::npos) {
-      fail(
-          "the device has not enough memory for a model and batches of these sizes; a smaller train.batch "
-          "(train.accumulate makes up for it) or train.eval_batch, or train.precision=bf16, needs less");
-    }
-    if (is_memory(message)) fail("not enough memory for a model and batches of these sizes");
-    fail(without_operation(message));
-  }
+auto with_plain_errors(F&& call) {
+  return plain_errors("train",
+                      {"not enough memory for a model and batches of these sizes",
+                       "the device has not enough memory for a model and batches of these sizes; a smaller train.batch "
+                       "(train.accumulate makes up for it) or train.eval_batch, or train.precision=bf16, needs less"},
+                      std::forward<F>(call));
 }
 
 std::string short_text(double value) {
@@ -124,7 +107,7 @@ void begin_again(const RunFolder& folder, const LaunchOptions& options) {
 }  // namespace
 
 int start_run(const Config& config, const std::string& path, const LaunchOptions& options) {
-  return plain_errors([&] {
+  return with_plain_errors([&] {
     Trainer trainer(config);
     const RunFolder folder = RunFolder::create(path);
     const RunLock lock(folder);
@@ -145,7 +128,7 @@ int resume_run(const std::string& path, const std::string& from, const std::vect
   if (from == "latest" && !exists(checkpoint)) checkpoint = folder.previous();
   const bool restores = from != "latest" || exists(checkpoint);
   if (!restores) begin_again(folder, options);
-  return plain_errors([&] {
+  return with_plain_errors([&] {
     Trainer trainer(config);
     try {
       if (restores) trainer.restore(checkpoint);
@@ -174,9 +157,9 @@ RunReport evaluate_run(const std::string& path, const std::string& checkpoint, c
     config = load_config(folder.config(), overrides);
   }
   // A pooled answer at every position is a running sum, which torch has no reproducible form of on a GPU.
-  if (mode != "convolution") config.train.deterministic = false;
+  if (mode != "convolution" && config.train.device != "cpu") config.train.deterministic = false;
   const Mode way = mode == "step" ? Mode::step : mode == "prefill" ? Mode::prefill : Mode::convolution;
-  return plain_errors([&] {
+  return with_plain_errors([&] {
     RunReport report;
     report.checkpoint = checkpoint_path(folder, checkpoint);
     if (checkpoint == "best" && !exists(report.checkpoint)) {

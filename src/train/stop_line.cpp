@@ -50,10 +50,11 @@ std::string number_text(double value) {
   return text.str();
 }
 
-std::string stop_line(int64_t step, const std::string& why, const Optimizer& optimizer,
+std::string stop_line(int64_t step, const std::string& why, const Optimizer* optimizer,
                       const nn::SequenceModel& model) {
-  return "stopped at step " + std::to_string(step) + ": " + why + "; largest gradient " + largest_gradient(optimizer) +
-         "; smallest |A| " + smallest_denominator(model);
+  return "stopped at step " + std::to_string(step) + ": " + why +
+         (optimizer ? "; largest gradient " + largest_gradient(*optimizer) : "") + "; smallest |A| " +
+         smallest_denominator(model);
 }
 
 }  // namespace rtf::train

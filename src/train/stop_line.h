@@ -14,7 +14,7 @@ std::string without_operation(std::string message);
 // "nan" whatever its sign.
 std::string number_text(double value);
 
-// What one looks for first: which gradient, and how near a layer's poles are to the circle.
-std::string stop_line(int64_t step, const std::string& why, const Optimizer& optimizer, const nn::SequenceModel& model);
+// What one looks for first: which gradient, where `optimizer` is given, and how near a layer's poles are to the circle.
+std::string stop_line(int64_t step, const std::string& why, const Optimizer* optimizer, const nn::SequenceModel& model);
 
 }  // namespace rtf::train

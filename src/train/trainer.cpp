@@ -45,7 +45,7 @@ Trainer::Trainer(const Config& config, std::unique_ptr<Task> task) : config_(con
   optimizer_ = std::make_unique<Optimizer>(parameters, buffers, config_.optimizer);
   step_ = std::make_unique<TrainingStep>(model_, *task_, *optimizer_, config_.train, device_, profile_);
   batches_ = std::make_unique<BatchStream>([this](int64_t index) { return make_batch(index); },
-                                           config_.train.epochs * plan_.batches, device_);
+                                           config_.train.epochs * plan_.batches, ahead_for(device_));
 }
 
 Trainer::~Trainer() = default;
@@ -120,8 +120,9 @@ Batch Trainer::next_batch() {
   return batches_->take(position_.epoch * plan_.batches + position_.batch++);
 }
 
-void Trainer::stop_at(int64_t step, const std::string& why) const {
-  fail(stop_line(step, why, *optimizer_, model_) + (kept_ ? "; earlier checkpoints are kept" : ""),
+void Trainer::stop_at(int64_t step, const std::string& why, bool with_gradients) const {
+  fail(stop_line(step, why, with_gradients ? optimizer_.get() : nullptr, model_) +
+           (kept_ ? "; earlier checkpoints are kept" : ""),
        ErrorCode::unstable);
 }
 
@@ -190,15 +191,21 @@ void Trainer::book(Recorder& recorder, bool all) {
 void Trainer::stop_at_result(const StepResult& result) {
   const int64_t later = position_.step - result.step;
   position_.step = result.step - 1;
+  bool with_gradients = true;
   if (later > 0) {
     // The steps since then have left the weights alone, but not the gradients.
     position_.batch -= (later + 1) * config_.train.accumulate;
     std::vector<Batch> batches;
     for (int64_t i = 0; i < config_.train.accumulate; ++i) batches.push_back(next_batch());
-    step_->gradients(position_.step, batches);
+    try {
+      step_->gradients(position_.step, batches);
+    } catch (const c10::OutOfMemoryError&) {  // the step that failed is still the thing to tell
+      with_gradients = false;
+    }
   }
   stop_at(result.step,
-          "the loss is " + number_text(result.loss) + ", the gradient's norm " + number_text(result.gradient_norm));
+          "the loss is " + number_text(result.loss) + ", the gradient's norm " + number_text(result.gradient_norm),
+          with_gradients);
 }
 
 void Trainer::evaluate_splits(Recorder& recorder) {

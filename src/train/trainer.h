@@ -50,7 +50,7 @@ class Trainer {
   void book(Recorder& recorder, bool all);
   [[noreturn]] void stop_at_result(const StepResult& result);
   void require_possible(const Position& position, const std::string& path) const;
-  [[noreturn]] void stop_at(int64_t step, const std::string& why) const;
+  [[noreturn]] void stop_at(int64_t step, const std::string& why, bool with_gradients = true) const;
   template <class F>
   auto stop_when_refused(int64_t step, F&& call) const;  // by one of our operators
   void finish_epoch(Recorder& recorder);

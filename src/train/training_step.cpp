@@ -135,7 +135,13 @@ void TrainingStep::compute(int64_t done, std::span<const Batch> batches, bool up
   if (count > 1 && update) play(last_, [this] { finish(); });
 }
 
-void TrainingStep::gradients(int64_t done, std::span<const Batch> batches) { compute(done, batches, false); }
+void TrainingStep::gradients(int64_t done, std::span<const Batch> batches) {
+  // Graphs hold the memory of a whole step.
+  synchronize(device_);
+  whole_ = {};
+  last_ = {};
+  compute(done, batches, false);
+}
 
 void TrainingStep::run(int64_t done, int64_t epoch, std::span<const Batch> batches) {
   const double lr = optimizer_.lr();

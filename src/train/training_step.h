@@ -32,7 +32,7 @@ class TrainingStep {
   void run(int64_t done, int64_t epoch, std::span<const Batch> batches);
   // The same for one chunk, from `states`, which become those that it leaves; empty: from zero.
   void run_chunk(int64_t done, int64_t epoch, const Batch& chunk, std::vector<at::Tensor>& states);
-  // The gradients alone, in the parameters.
+  // The gradients alone, in the parameters. Graphs are given up for it: no other step follows.
   void gradients(int64_t done, std::span<const Batch> batches);
 
   // The numbers of the first step whose numbers were not asked for yet. None while the device is behind, unless `wait`

@@ -68,6 +68,7 @@ class Case:
 
     def __init__(self, rng, longest, most_order=1 << 15):
         self.rng = rng
+        self.in_double = False  # whether all arithmetic is, so that only the ends are rounded to the storage
         self.storage = [torch.float32, torch.bfloat16][int(rng.random() < 0.4)]
         self.length = draw_length(rng, longest)
         self.order = draw_order(rng, self.length, most_order)
@@ -90,7 +91,11 @@ class Case:
 
     def bound(self):
         """targets: as it stands up to kappa 1e2, multiplied by kappa over that beyond."""
-        return BOUNDS[self.storage] * max(1.0, getattr(self, "kappa", 1.0) / 1e2)
+        kappa = getattr(self, "kappa", 1.0)
+        if not self.in_double:
+            return BOUNDS[self.storage] * max(1.0, kappa / 1e2)
+        # Each number is a sum of order + 1 products, on both sides, and gradients go through two filters.
+        return max(BOUNDS[self.storage], 4 * (self.order + 1) * kappa * 2.0**-53)
 
     def normal(self, *shape, dtype=None):
         values = torch.from_numpy(self.rng.standard_normal(shape, dtype=np.float32))

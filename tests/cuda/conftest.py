@@ -1,6 +1,8 @@
 """The tests on the GPU: every operator there against the same one on the CPU in double. RTF_TORCH_LIBRARY and
-RTF_TORCH_CUDA_LIBRARY name the two libraries of operators; without them, or without a device, all are skipped."""
+RTF_TORCH_CUDA_LIBRARY name the two libraries of operators; without them, or without a device that they run on, all are
+skipped."""
 
+import ctypes
 import os
 from pathlib import Path
 
@@ -18,7 +20,16 @@ def why_not():
         import torch
     except ImportError:
         return "PyTorch is not installed"
-    return None if torch.cuda.is_available() else "there is no CUDA device"
+    load_libraries(torch)
+    ask = ctypes.CDLL(os.environ[LIBRARIES[1]]).rtf_cuda_why_not
+    ask.restype = ctypes.c_char_p
+    reason = ask(0)
+    return reason and reason.decode()
+
+
+def load_libraries(torch):
+    for name in LIBRARIES:
+        torch.ops.load_library(os.environ[name])
 
 
 def pytest_collection_modifyitems(items):
@@ -34,8 +45,7 @@ def cuda_ops():
     """torch.ops.rtf with both libraries loaded."""
     import torch
 
-    for name in LIBRARIES:
-        torch.ops.load_library(os.environ[name])
+    load_libraries(torch)
     return torch.ops.rtf
 
 

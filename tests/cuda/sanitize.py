@@ -1,5 +1,8 @@
-"""sanitize.py: every operator once forward and backward at small sizes, both storages, rows in one block of threads and
-rows too long for one. Nothing is compared: compute-sanitizer watches (scripts/test_cuda.sh)."""
+"""sanitize.py: every operator once forward and backward at small sizes, both storages, every way to transform a row.
+Nothing is compared: compute-sanitizer watches (scripts/test_cuda.sh).
+
+racecheck sees shared memory alone. What blocks tell each other through counters in global memory (the pipeline of long
+rows, sums that the last block finishes) it cannot see: test_guarantees.py holds repeated runs to the same bits."""
 
 import os
 
@@ -15,6 +18,23 @@ def normal(*shape, dtype=torch.float32):
     return torch.randn(*shape, device="cuda").to(dtype)
 
 
+def signal(batch, length, channels, dtype):
+    return normal(batch, channels, length, dtype=dtype).transpose(1, 2).requires_grad_()
+
+
+def parameter(*shape, dtype=torch.float32):
+    return normal(*shape, dtype=dtype).requires_grad_()
+
+
+def some_lengths(batch, length):
+    return torch.randint(0, length + 1, (batch,), device="cuda")
+
+
+def offsets_of(length):
+    """Sequences packed one behind the other: of no sample, of one, and two long ones."""
+    return torch.tensor(sorted([0, 0, 1, length // 2, length]))
+
+
 def backward(*outputs):
     sum(y.float().square().sum() for y in outputs).backward()
 
@@ -27,27 +47,64 @@ def coefficients(channels, groups, order):
 
 def layer(dtype, batch, length, channels, order):
     kernel = ops.kernel(*coefficients(2 * channels, channels, order), length).view(2, channels, length)
-    u = normal(batch, channels, length, dtype=dtype).transpose(1, 2).requires_grad_()
-    lengths = torch.randint(0, length + 1, (batch,), device="cuda")
-    backward(ops.convolve(u, kernel[0]), ops.convolve(u, kernel, True, lengths=lengths))
+    u = signal(batch, length, channels, dtype)
+    backward(ops.convolve(u, kernel[0]), ops.convolve(u, kernel, True, lengths=some_lengths(batch, length)),
+             ops.convolve(u[:1], kernel[0], offsets=offsets_of(length)))  # fmt: skip
+
+
+def exact(length, order):
+    for groups in (1, 6):
+        backward(ops.exact_kernel(*coefficients(6, groups, order), length))
 
 
 def recurrence(dtype, batch, length, channels, order):
     a, b, h0 = coefficients(channels, 1, order)
-    state = normal(batch, channels, order, dtype=torch.float64).requires_grad_()
-    u = normal(batch, channels, length, dtype=dtype).transpose(1, 2).requires_grad_()
+    state = parameter(batch, channels, order, dtype=torch.float64)
+    u = signal(batch, length, channels, dtype)
     backward(*ops.filter(u, a, b, h0, state))
+    backward(*ops.filter(u, a, b, h0, state, lengths=some_lengths(batch, length)))
+    backward(*ops.filter(u[:1], a, b, h0, offsets=offsets_of(length)))
+    backward(*ops.prefill(u, a, b, h0, state))
     backward(*ops.step(u[:, 0], a, b, h0, state))
 
 
+def norms(dtype, batch, length, channels):
+    u, weight, bias = signal(batch, length, channels, dtype), parameter(channels), parameter(channels)
+    dy, more_dy, more_dx = (normal(batch, channels, length, dtype=dtype).transpose(1, 2) for _ in range(3))
+    average = dict(running_mean=normal(channels), running_var=normal(channels).abs())
+    backward(ops.batch_norm(u, weight, bias, **average)[0], ops.layer_norm(u, weight, bias)[0])
+    if dtype == torch.float32:
+        backward(ops.batch_norm(u, weight, bias, dtype=torch.bfloat16, **average)[0],
+                 ops.layer_norm(u, weight, bias, dtype=torch.bfloat16)[0])  # fmt: skip
+    with torch.no_grad():
+        of_batch = ops.batch_norm(u, weight, bias)[1:]
+        for added in (dict(more_dx=more_dx), dict(more_dy=more_dy), dict(more_dy=more_dy, more_dx=more_dx)):
+            ops.batch_norm_backward(dy, u, weight, *of_batch, **added)
+        ops.layer_norm_backward(dy, u, weight, *ops.layer_norm(u, weight, bias)[1:], more_dx=more_dx)
+
+
 def block(dtype, batch, length, channels):
-    u = normal(batch, channels, length, dtype=dtype).transpose(1, 2).requires_grad_()
-    z = normal(batch, 2 * channels, length, dtype=dtype).transpose(1, 2).requires_grad_()
-    weight, bias = normal(channels).requires_grad_(), normal(channels).requires_grad_()
+    u, z = signal(batch, length, channels, dtype), signal(batch, length, 2 * channels, dtype)
+    weight, bias, gates = parameter(channels), parameter(channels), parameter(2 * channels)
+    table, tokens = parameter(9, channels, dtype=dtype), torch.randint(9, (batch, length), device="cuda")
     for tied in (False, True):
-        y, _, _ = ops.batch_norm(u, weight, bias)
-        backward(ops.gelu(y, 0.2, GENERATOR, 1, tied), ops.dropout(u, 0.2, GENERATOR, 2, tied),
-                 ops.glu(z, u, 0.2, GENERATOR, 3, tied))  # fmt: skip
+        backward(ops.gelu(u, 0.2, GENERATOR, 1, tied), ops.dropout(u, 0.2, GENERATOR, 2, tied),
+                 ops.glu(z, u, 0.2, GENERATOR, 3, tied, bias=gates), ops.glu(z, None, 0.2, GENERATOR, 4, tied))  # fmt: skip
+    backward(ops.embedding(tokens, table), ops.spread(u[:, :, 0].detach(), weight, bias))
+
+
+def long_rows(dtype):
+    """In a cluster of blocks, and as a pipeline through the L2 cache."""
+    for method in ("cluster", "columns"):
+        if method == "cluster" and torch.cuda.get_device_capability()[0] < 9:
+            continue
+        os.environ["RTF_CUDA_CONVOLUTION"] = method
+        for length in (1 << 15, 1 << 16):
+            for batch, channels in ((1, 2), (2, 1)):
+                kernel = normal(2, channels, length).requires_grad_()
+                u = signal(batch, length, channels, dtype)
+                backward(ops.convolve(u, kernel[0]), ops.convolve(u, kernel, True))
+    del os.environ["RTF_CUDA_CONVOLUTION"]
 
 
 def main():
@@ -55,10 +112,15 @@ def main():
     for dtype in (torch.float32, torch.bfloat16):
         for length in (1, 100, 256, 1000, 2048, 4096, 8192, 16384, 32768, 131072):
             layer(dtype, 2 if length <= 4096 else 1, length, 3 if length <= 4096 else 1, min(length, 20))
+        long_rows(dtype)
         for length, order in ((1, 1), (100, 4), (1000, 16), (1000, 64), (300, 200)):
             recurrence(dtype, 2, length, 3, order)
         for sizes in ((3, 1, 5), (2, 100, 24), (2, 1000, 9)):
+            norms(dtype, *sizes)
             block(dtype, *sizes)
+        norms(dtype, 16, 4096, 3)  # several blocks a channel
+    for length, order in ((1, 1), (100, 4), (1000, 64), (300, 400)):
+        exact(length, order)
     torch.cuda.synchronize()
     print("sanitize: done")
 

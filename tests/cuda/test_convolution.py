@@ -115,7 +115,7 @@ def test_gradcheck(cuda_ops, bidirectional):
 
 
 def test_layouts(cuda_ops):
-    """Channels last, length last, transposed, sliced and expanded inputs; the result has the length last."""
+    """Channels last, length last, transposed, sliced and expanded inputs; the result has the length last where its input has, and is contiguous else."""
     rng = np.random.default_rng(5)
     x, k = draw(rng, 3, 300, 4).float(), draw(rng, 4, 300).float()
     expected = cuda_ops.convolve(x.double(), k.double())
@@ -126,7 +126,7 @@ def test_layouts(cuda_ops):
                  wide[:, :, ::2].transpose(1, 2).contiguous().transpose(1, 2)[:, ::2].cuda()]:  # fmt: skip
         y = cuda_ops.convolve(view, k.cuda())
         near(y, expected, torch.float32, str(view.stride()))
-        assert y.stride(1) == 1
+        assert y.transpose(1, 2).is_contiguous() if view.stride(1) == 1 else y.is_contiguous()
     one = g[:1].expand(3, 300, 4)
     near(cuda_ops.convolve(one, k.cuda()), expected[:1].expand(3, 300, 4), torch.float32, "expanded")
 

@@ -1,9 +1,10 @@
 """What holds of the operators on the GPU besides their values: gradcheck in double, the same bits twice, capture in
-a CUDA graph, forward and backward, and what is refused."""
+a CUDA graph, forward and backward, what the meta kernels say of them, and what is refused."""
 
 import pytest
 
 torch = pytest.importorskip("torch")
+import block_cases  # noqa: E402
 import test_operators  # noqa: E402
 
 GENERATOR = torch.tensor(test_operators.GENERATOR)
@@ -59,6 +60,34 @@ def test_gradcheck_of_the_block(cuda_ops, sizes):
     if u.shape[0] * u.shape[1] > 1:  # of one position the variance is zero
         weight = b.sum(1).detach().requires_grad_()
         assert check(lambda *z: cuda_ops.batch_norm(*z)[0], (u, weight, h0))
+
+
+@pytest.mark.parametrize("order", ["length", "channels", "strided"])
+def test_meta_kernels_know_the_memory_order(cuda_ops, order):
+    """Sizes, types and strides of results and gradients, by which torch.compile lays out what follows."""
+    a, b, h0, u, state, k, k2, lengths = on_device((3, 16, 6, 6, 5))
+    turned = lambda x: block_cases.signal(x.shape, x.dtype, order=order).cuda().requires_grad_()
+    x, generator = turned(u), GENERATOR.cuda()
+    gates = turned(torch.empty(*u.shape[:2], 2 * u.shape[2], dtype=u.dtype))
+    running = {"running_mean": torch.zeros_like(h0), "running_var": torch.ones_like(h0)}
+    bias = torch.zeros(gates.shape[-1], dtype=u.dtype, device="cuda", requires_grad=True)
+    calls = [
+        ("convolve", (x, k), {}),
+        ("convolve", (x, k2, True), {"lengths": lengths}),
+        ("filter", (x, a, b, h0, state), {}),
+        ("filter", (x, a, b, h0), {"lengths": lengths}),
+        ("dropout", (x, 0.3, generator, 1), {}),
+        ("gelu", (x, 0.3, generator, 1), {}),
+        ("glu", (gates, x, 0.3, generator, 1), {"bias": bias}),
+        ("glu", (gates, None, 0.3, generator, 1), {}),
+        ("batch_norm", (x, h0, h0), {k: v.detach() for k, v in running.items()}),
+        ("batch_norm", (x.detach().float().requires_grad_(), h0, h0), {"dtype": torch.bfloat16}),
+        ("layer_norm", (x, h0, h0), {}),
+    ]
+    for name, arguments, options in calls:
+        torch.library.opcheck(getattr(cuda_ops, name).default, arguments, options, test_utils="test_faketensor")
+        y = getattr(cuda_ops, name)(*arguments, **options)
+        assert block_cases.follows(y[0] if isinstance(y, tuple) else y, arguments[0]), name
 
 
 class Block:
@@ -170,9 +199,12 @@ def test_refusals(cuda_ops):
         "kernel": lambda host: cuda_ops.kernel(a, host(b), h0, 9),
         "convolve": lambda host: cuda_ops.convolve(u, host(k)),
         "filter": lambda host: cuda_ops.filter(u, a, host(b), h0),
+        "filter_backward": lambda host: cuda_ops.filter_backward(u, host(state), u, a, b, h0),
         "step": lambda host: cuda_ops.step(u[:, 0], a, b, h0, host(state)),
         "glu": lambda host: cuda_ops.glu(gates, host(u), 0.0, GENERATOR.cuda(), 1),
         "batch_norm": lambda host: cuda_ops.batch_norm(u, host(h0), h0),
+        "batch_norm_backward": lambda host: cuda_ops.batch_norm_backward(u, u, h0, h0, host(h0), 1e-5),
+        "layer_norm_backward": lambda host: cuda_ops.layer_norm_backward(u, u, h0, u[..., 0], host(u[..., 0])),
     }
     for name, call in calls.items():
         call(lambda x: x)

@@ -34,8 +34,8 @@ BFLOAT16 = {
 
 @pytest.mark.parametrize("name", BFLOAT16)
 def test_bfloat16(model_runner, name):
-    """A layer rounds five times to 2^-9 of a value and two layers add up in the worst direction: 2 * 5 / 512 = 2e-2. The
-    gradients pass through as many roundings again, and are sums whose terms cancel in part: four times that."""
+    """A layer rounds five times to 2^-9 of a value and two layers add up in the worst direction: 2 * 5 / 512 = 2e-2.
+    The gradients pass through as many roundings again, and are sums whose terms cancel in part: four times that."""
     case = Case("bfloat16_" + name, **BFLOAT16[name])
     case.options["bfloat16"] = True
     tensors = case.tensors()

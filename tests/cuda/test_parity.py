@@ -43,6 +43,7 @@ def convolve(ops, rng):
 def filter_(ops, rng, name="filter"):
     """From rest and from a state, padded and packed sequences."""
     case = cases.Case(rng, 4000, most_order=600)
+    case.in_double = True
     a, b, h0 = case.coefficients()
     u = case.samples()
     options = {"lengths": case.lengths()}
@@ -64,9 +65,11 @@ def prefill(ops, rng):
 
 def step(ops, rng):
     case = cases.Case(rng, 300)
+    case.in_double = True
     case.batch = int(rng.integers(1, 40))
     state = case.normal(case.batch, case.channels, case.order, dtype=torch.float64)
     inputs = (case.normal(case.batch, case.channels), *case.coefficients(), state)
+    case.kappa = 1.0  # one sample does not come back
     return case, lambda device, *x: ops.step(*x), inputs
 
 

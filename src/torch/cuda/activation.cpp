@@ -53,7 +53,7 @@ Tensor map(const char* operation, const Tensor& x, const OptionalTensor& dy, dou
   const Device device(x);
   arguments.stream = device;
   if (result.numel() > 0) call([&] { compute(arguments); });
-  return result.view(x.sizes());
+  return as_result(result.view(x.sizes()), x, x.scalar_type());
 }
 
 Tensor dropout_cuda(const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied) {
@@ -113,7 +113,7 @@ Tensor glu_cuda(const Tensor& z, const OptionalTensor& residual, double p, const
   const Device device(z);
   arguments.stream = device;
   if (y.numel() > 0) call([&] { cuda::glu(arguments); });
-  return y.view(sizes).to(wanted);
+  return as_result(y.view(sizes), z, wanted);
 }
 
 Pair glu_backward_cuda(const Tensor& dy, const Tensor& z, double p, const Tensor& generator, int64_t layer, bool tied,
@@ -124,23 +124,21 @@ Pair glu_backward_cuda(const Tensor& dy, const Tensor& z, double p, const Tensor
   const Tensor dz = empty_length_last(in, z.scalar_type());
   auto arguments = arguments_of("glu_backward", z, p, generator, layer, tied, gradient);
   const Tensor values = set_bias("glu_backward", z, bias, arguments);
-  Tensor to_bias = bias ? at::empty_like(values) : at::empty({0}, z.options()), workspace;
+  Tensor to_bias = bias ? at::empty_like(values) : at::empty({0}, z.options()), space;
   arguments.x = in.data_ptr();
   arguments.dy = gradient.data_ptr();
   arguments.result = dz.data_ptr();
   const Device device(z);
   arguments.stream = device;
   if (dz.numel() > 0) {
-    if (bias)
-      workspace = at::empty({static_cast<int64_t>(cuda::glu_backward_workspace_bytes(arguments))},
-                            z.options().dtype(at::kByte));
+    if (bias) space = workspace(cuda::glu_backward_workspace_bytes(arguments), z);
     call([&] {
-      cuda::glu_backward(arguments, bias ? to_bias.data_ptr() : nullptr, bias ? workspace.data_ptr() : nullptr);
+      cuda::glu_backward(arguments, bias ? to_bias.data_ptr() : nullptr, bias ? space.data_ptr() : nullptr);
     });
   } else {
     to_bias.zero_();
   }
-  return {dz.view(z.sizes()), bias ? to_bias.to(bias->scalar_type()) : to_bias};
+  return {as_result(dz.view(z.sizes()), z, z.scalar_type()), bias ? to_bias.to(bias->scalar_type()) : to_bias};
 }
 
 }  // namespace

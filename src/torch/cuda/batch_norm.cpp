@@ -68,7 +68,7 @@ Triple batch_norm_cuda(const Tensor& x, const Tensor& weight, const Tensor& bias
   const Device device(x);
   arguments.stream = device;
   call([&] { cuda::batch_norm(arguments, b.data_ptr(), y.data_ptr(), running); });
-  return {y.reshape(x.sizes()).to(wanted), mean, variance};
+  return {as_result(y.reshape(x.sizes()), x, wanted), mean, variance};
 }
 
 Triple batch_norm_backward_cuda(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
@@ -79,6 +79,8 @@ Triple batch_norm_backward_cuda(const Tensor& dy, const Tensor& x, const Tensor&
   check_shape("batch_norm_backward", "the mean", mean, weight.sizes());
   check_shape("batch_norm_backward", "the variance", variance, weight.sizes());
   check_device("batch_norm_backward", "dy", dy, "x", x);
+  check_device("batch_norm_backward", "the mean", mean, "x", x);
+  check_device("batch_norm_backward", "the variance", variance, "x", x);
   const Tensor in = positions_of(x), w = parameter("batch_norm_backward", weight, x);
   const Tensor gradient = positions_of(dy.to(outer_type(x.scalar_type(), dy.scalar_type())));
   const Tensor center = mean.to(at::kDouble).contiguous(), spread = variance.to(at::kDouble).contiguous();
@@ -98,7 +100,8 @@ Triple batch_norm_backward_cuda(const Tensor& dy, const Tensor& x, const Tensor&
     cuda::batch_norm_backward(arguments, gradient.data_ptr(), {address(to_dy), address(to_dx)}, dx.data_ptr(),
                               dw.data_ptr(), db.data_ptr());
   });
-  return {dx.reshape(x.sizes()), dw.to(weight.scalar_type()), db.to(weight.scalar_type())};
+  return {as_result(dx.reshape(x.sizes()), x, x.scalar_type()), dw.to(weight.scalar_type()),
+          db.to(weight.scalar_type())};
 }
 
 }  // namespace

@@ -27,6 +27,9 @@ void check_device(const char* operation, const char* what, const at::Tensor& ten
 // (batch, length, channels) with the samples of a row side by side, copied only where they are not.
 at::Tensor length_last(const at::Tensor& signal);
 
+// Memory for one call on the current stream, from torch's allocator.
+at::Tensor workspace(std::size_t bytes, const at::Tensor& on);
+
 // Of the sizes of `signal`, with the samples of a row side by side.
 at::Tensor empty_length_last(const at::Tensor& signal, at::ScalarType type);
 

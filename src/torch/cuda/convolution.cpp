@@ -96,10 +96,6 @@ cuda::Signal rows(const Tensor& length_last) {
   return {length_last.data_ptr(), length_last.stride(0), length_last.stride(2)};
 }
 
-Tensor workspace(std::size_t bytes, const Tensor& on) {
-  return at::empty({static_cast<int64_t>(bytes)}, on.options().dtype(at::kByte));
-}
-
 // By torch's transforms, padded to twice the length: any type, any length.
 class Unfused {
  public:
@@ -178,13 +174,14 @@ Tensor convolve_cuda(const Tensor& u, const Tensor& kernel, bool bidirectional, 
                      const OptionalTensor& offsets) {
   const Arguments at("convolve", u, kernel, bidirectional, lengths, offsets);
   const Device device(u);
-  if (at.empty()) return empty_length_last(u, u.scalar_type()).zero_();
-  if (at.unfused) return Unfused(at).convolve();
+  const auto result = [&](const Tensor& y) { return as_result(y, u, u.scalar_type()); };
+  if (at.empty()) return empty_result(u, u.scalar_type()).zero_();
+  if (at.unfused) return result(Unfused(at).convolve());
   return call([&] {
     const Tensor y = empty_length_last(u, u.scalar_type());
     const Tensor space = workspace(cuda::convolve_workspace_bytes(at.sizes), u);
     cuda::convolve(at.sizes, rows(at.u), at.kernel.const_data_ptr<float>(), rows(y), space.data_ptr(), device);
-    return y;
+    return result(y);
   });
 }
 
@@ -195,19 +192,19 @@ Pair convolve_backward_cuda(const Tensor& dy, const Tensor& u, const Tensor& ker
   check_device("convolve_backward", "dy", dy, "u", u);
   const Device device(u);
   if (at.empty())
-    return {empty_length_last(u, u.scalar_type()).zero_(),
+    return {empty_result(u, u.scalar_type()).zero_(),
             at::zeros_like(kernel, kernel.options(), at::MemoryFormat::Contiguous)};
   const Tensor gradient = length_last(dy.to(u.scalar_type()));
   if (at.unfused) {
     auto [du, dk] = Unfused(at).backward(gradient);
-    return {du, dk.to(kernel.scalar_type())};
+    return {as_result(du, u, u.scalar_type()), dk.to(kernel.scalar_type())};
   }
   return call([&]() -> Pair {
     const Tensor du = empty_length_last(u, u.scalar_type()), dk = at::empty_like(at.kernel);
     const Tensor space = workspace(cuda::convolve_backward_workspace_bytes(at.sizes), u);
     cuda::convolve_backward(at.sizes, rows(gradient), rows(at.u), at.kernel.const_data_ptr<float>(), rows(du),
                             dk.data_ptr<float>(), space.data_ptr(), device);
-    return {du, dk.to(kernel.scalar_type())};
+    return {as_result(du, u, u.scalar_type()), dk.to(kernel.scalar_type())};
   });
 }
 

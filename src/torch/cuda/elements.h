@@ -13,7 +13,8 @@ inline cuda::Type element_type(const char* operation, at::ScalarType type) {
 
 // What is not a signal (batch, length, channels) counts as one of length 1, which keeps the order of its elements.
 inline at::Tensor packed(const at::Tensor& x) {
-  return x.dim() == 3 ? x.transpose(1, 2).contiguous().transpose(1, 2) : x.contiguous().view({-1, 1, x.size(-1)});
+  if (x.dim() == 3) return x.transpose(1, 2).contiguous().transpose(1, 2);
+  return x.contiguous().view({c10::multiply_integers(x.sizes().slice(0, x.dim() - 1)), 1, x.size(-1)});
 }
 
 // Parameters in the type that they are computed with.

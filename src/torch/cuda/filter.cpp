@@ -5,6 +5,8 @@
 #include <torch/library.h>
 
 #include <bit>
+#include <cstdlib>
+#include <string_view>
 
 #include "cuda/recurrence.h"
 #include "torch/cuda/elements.h"
@@ -35,10 +37,14 @@ struct Coefficients {
   int64_t order() const { return b.size(1); }
   int64_t channels() const { return b.size(0); }
   Tensor each_a() const { return a.repeat_interleave(channels() / a.size(0), 0, channels()); }  // (channels, order)
-  // 1/A = 1 + (-a)/A: its output is v.
-  Coefficients inverse() const { return {a, -each_a(), at::ones_like(h0)}; }
   Coefficients without_gain() const { return {a, b, at::zeros_like(h0)}; }
 };
+
+// w/A, whose output is v one sample later. (1 + (-a)/A would give v itself, and cancel digits.)
+Coefficients delayed_inverse(const Tensor& a, int64_t channels) {
+  const Tensor first = at::constant_pad_nd(at::ones({channels, 1}, a.options()), {0, a.size(1) - 1});
+  return {a, first, at::zeros({channels}, a.options())};
+}
 
 // Where the sequences of u lie: at most one of the two is there. What comes on the host is checked; what is on the device
 // already is not read back, and the kernels keep inside the signal whatever it holds.
@@ -72,6 +78,19 @@ struct Sequences {
     }
   }
 };
+
+// RTF_CUDA_FILTER=chunks|fft forces a way to compute, for tests and measurements.
+bool in_chunks(const char* operation, int64_t order) {
+  const int64_t largest = cuda::largest_chunked_order();
+  const char* name = std::getenv("RTF_CUDA_FILTER");
+  if (!name || !*name) return order <= largest;
+  const std::string_view method = name;
+  TORCH_CHECK_VALUE(method == "chunks" || method == "fft", "[rtf::", operation, "] RTF_CUDA_FILTER is ", name,
+                    "; chunks and fft are known");
+  TORCH_CHECK_VALUE(method == "fft" || order <= largest, "[rtf::", operation, "] order is ", order,
+                    "; chunks take up to ", largest);
+  return method == "chunks";
+}
 
 Pair filter_chunked(const Tensor& u, const Coefficients& c, const OptionalTensor& start, const OptionalTensor& lengths,
                     const OptionalTensor& offsets) {
@@ -133,13 +152,14 @@ Pair filter_by_transforms(const Tensor& u, const Coefficients& c, const Optional
   const int64_t n = c.order(), length = u.size(-1), prefix = start ? n : 0, total = prefix + length;
   const OptionalTensor ends = lengths;
   Tensor extended = cut(u, ends);
-  if (start) {
+  if (prefix > 0) {
     const Tensor denominators = at::constant_pad_nd(c.each_a().narrow(1, 0, n - 1), {1, 0}, 1.0);
     extended = at::cat({convolve_rows(start->flip(-1), denominators, n), extended}, -1);
   }
   if (total == 0) return {u, at::zeros({u.size(0), u.size(1), n}, u.options())};
   const Tensor kernel = exact_kernel(c.a, c.b, c.h0, total);
-  const Tensor inverse = exact_kernel(c.a, -c.a, at::ones({c.a.size(0)}, c.a.options()), total);
+  const Coefficients delayed = delayed_inverse(c.a, c.a.size(0));
+  const Tensor inverse = exact_kernel(delayed.a, delayed.b, delayed.h0, total + 1).narrow(1, 1, total);
   const Tensor y = convolve_rows(extended, kernel, total).narrow(-1, prefix, length);
   const Tensor v = convolve_rows(extended, inverse.repeat_interleave(c.channels() / c.a.size(0), 0), total);
   const Tensor last = prefix + lengths.unsqueeze(1) - at::arange(1, n + 1, lengths.options());
@@ -148,9 +168,17 @@ Pair filter_by_transforms(const Tensor& u, const Coefficients& c, const Optional
 
 // Padded sequences, double.
 Pair filter_rows(const Tensor& u, const Coefficients& c, const OptionalTensor& start, const Tensor& lengths) {
-  if (c.order() > cuda::largest_chunked_order()) return filter_by_transforms(u, c, start, lengths);
+  if (!in_chunks("filter", c.order())) return filter_by_transforms(u, c, start, lengths);
   auto [y, end] = filter_chunked(u.transpose(1, 2), c, start, lengths, std::nullopt);
   return {y.transpose(1, 2), end};
+}
+
+// v = u / A: what comes out one sample late, with the last one, which is the final state's first number.
+Tensor inverse_rows(const Tensor& u, const Coefficients& c, const OptionalTensor& start, const Tensor& lengths) {
+  if (u.size(-1) == 0) return u;
+  const auto [late, end] = filter_rows(u, delayed_inverse(c.a, c.channels()), start, lengths);
+  const Tensor is_last = at::arange(1, u.size(-1) + 1, lengths.options()) == lengths.unsqueeze(1);
+  return at::where(is_last.unsqueeze(1), end.narrow(-1, 0, 1), at::constant_pad_nd(late.slice(-1, 1), {0, 1}));
 }
 
 // Sequences as padded rows in double with their lengths, and back.
@@ -183,7 +211,7 @@ struct Rows {
   }
 
   Tensor give(const Tensor& rows, const Tensor& like) const {
-    const Tensor result = empty_length_last(like, like.scalar_type()), all = result.transpose(1, 2);
+    const Tensor result = empty_result(like, like.scalar_type()), all = result.transpose(1, 2);
     if (offsets.empty())
       all.copy_(rows);
     else
@@ -214,15 +242,23 @@ Pair filter_cuda(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor
   check_coefficients("filter", a, b, h0);
   check_filter_input("filter", u, b);
   const Device device(u);
-  const bool chunked = b.size(1) <= cuda::largest_chunked_order();
+  const bool chunked = in_chunks("filter", b.size(1));
   const Coefficients c("filter", a, b, h0, u, /*as_double=*/!chunked);
+  // Without samples the state goes through.
+  const auto nothing = [&](int64_t sequences, const OptionalTensor& start) -> Pair {
+    return {empty_result(u, u.scalar_type()),
+            start ? start->clone() : at::zeros({sequences, c.channels(), c.order()}, u.options().dtype(at::kDouble))};
+  };
   if (chunked) {
     const Sequences sequences("filter", u, lengths, offsets);
     const auto start = state_of("filter", initial_state, sequences.count, u, b);
-    return filter_chunked(u, c, start, sequences.lengths, sequences.offsets);
+    if (u.numel() == 0) return nothing(sequences.count, start);
+    const auto [y, end] = filter_chunked(u, c, start, sequences.lengths, sequences.offsets);
+    return {as_result(y, u, u.scalar_type()), end};
   }
   const Rows rows("filter", u, lengths, offsets);
   const auto start = state_of("filter", initial_state, rows.sequences.count, u, b);
+  if (u.numel() == 0) return nothing(rows.sequences.count, start);
   auto [y, end] = filter_rows(rows.take(u), c, start, rows.lengths);
   return {rows.give(y, u), end};
 }
@@ -235,27 +271,30 @@ Quintuple filter_backward_cuda(const Tensor& dy, const Tensor& dstate, const Ten
   const Coefficients c("filter_backward", a, b, h0, u);
   check_filter_input("filter_backward", u, b);
   check_shape("filter_backward", "dy", dy, u.sizes());
+  check_device("filter_backward", "dy", dy, "u", u);
+  check_device("filter_backward", "dstate", dstate, "u", u);
   const Device device(u);
   const Rows rows("filter_backward", u, lengths, offsets);
   const int64_t n = c.order(), length = rows.longest, channels = c.channels(), sequences = rows.sequences.count;
   check_shape("filter_backward", "dstate", dstate, {sequences, channels, n});
   const auto start = state_of("filter_backward", initial_state, sequences, u, b);
-  const Tensor x = rows.take(u), g = rows.take(dy), dend = dstate.to(at::kDouble);
+  const Tensor dend = dstate.to(at::kDouble).clone(at::MemoryFormat::Contiguous);
+  const auto zeros = [](const Tensor& like) { return at::zeros(like.sizes(), like.options()); };
+  if (u.numel() == 0)
+    return {empty_result(u, u.scalar_type()), zeros(a), zeros(b), zeros(h0), dend};
+  const Tensor x = rows.take(u), g = rows.take(dy);
   const Tensor dh0 = (g * x).sum(at::IntArrayRef({0, 2})), direct = c.h0.unsqueeze(1) * g;
   if (n == 0)
-    return {rows.give(direct, u), at::zeros_like(a), at::zeros_like(b), dh0.to(h0.scalar_type()), dend};
+    return {rows.give(direct, u), zeros(a), zeros(b), dh0.to(h0.scalar_type()), dend};
 
   const Tensor time = at::arange(length, rows.lengths.options());
   const Tensor backwards = rows.lengths.unsqueeze(1) - 1 - time;
   const Tensor seed = at::constant_pad_nd(dend, {0, std::max<int64_t>(length - n, 0)}).narrow(-1, 0, length);
-  const auto without_state = [&](const Tensor& in, const Coefficients& by) {
-    return std::get<0>(filter_rows(in, by, std::nullopt, rows.lengths));
-  };
-  const Tensor lambda = pick(without_state(pick(g, backwards), c.without_gain()) +
-                                 without_state(cut(seed, rows.lengths), c.inverse()),
-                             backwards);
+  const Tensor from_y = std::get<0>(filter_rows(pick(g, backwards), c.without_gain(), std::nullopt, rows.lengths));
+  const Tensor from_state = inverse_rows(cut(seed, rows.lengths), c, std::nullopt, rows.lengths);
+  const Tensor lambda = pick(from_y + from_state, backwards);
   const Tensor past = start ? start->flip(-1) : at::zeros_like(dend);
-  const Tensor v = at::cat({past, std::get<0>(filter_rows(x, c.inverse(), start, rows.lengths))}, -1);
+  const Tensor v = at::cat({past, inverse_rows(x, c, start, rows.lengths)}, -1);
   // v_{t-k} is number t + (n - k) of it.
   const Tensor db = correlate_rows(g, v, n, true).flip(-1);
   const Tensor da = -correlate_rows(lambda, v, n, true).flip(-1);

@@ -1,5 +1,5 @@
-// kernel and exact_kernel on the GPU. Nothing here waits for the device, so a CUDA graph can hold it; the values that the
-// CPU operators refuse (a denominator that vanishes, a response that overflows) come out not finite.
+// kernel and exact_kernel on the GPU. Nothing here waits for the device, so a CUDA graph can hold it; the values that
+// the CPU operators refuse (a denominator that vanishes, a response that overflows) come out not finite.
 #include <ATen/Functions.h>
 #include <torch/library.h>
 
@@ -34,13 +34,9 @@ int64_t check_gradient(const char* operation, const Tensor& dk, const Tensor& b)
 
 cuda::Numbers numbers(const Tensor& contiguous) {
   const auto type = contiguous.scalar_type();
-  return {contiguous.data_ptr(), type == at::kDouble  ? cuda::NumberType::float64
-                                 : type == at::kFloat ? cuda::NumberType::float32
-                                                      : cuda::NumberType::bfloat16};
-}
-
-Tensor workspace(std::size_t bytes, const Tensor& on) {
-  return at::empty({static_cast<int64_t>(bytes)}, on.options().dtype(at::kByte));
+  return {contiguous.data_ptr(), type == at::kDouble  ? cuda::Type::float64
+                                 : type == at::kFloat ? cuda::Type::float32
+                                                      : cuda::Type::bfloat16};
 }
 
 Tensor empty_contiguous(const Tensor& like) { return at::empty(like.sizes(), like.options()); }
@@ -80,9 +76,7 @@ void for_tiles(int64_t channels, int64_t groups, int64_t length, Body body) {
 }
 
 // (channels, x) as (groups, channels of a group, x)
-Tensor by_group(const Tensor& rows, int64_t groups) {
-  return rows.view({groups, rows.size(0) / groups, rows.size(1)});
-}
+Tensor by_group(const Tensor& rows, int64_t groups) { return rows.view({groups, rows.size(0) / groups, rows.size(1)}); }
 
 Tensor kernel_by_transforms(const Tensor& a, const Tensor& b, const Tensor& h0, int64_t length) {
   const int64_t groups = a.size(0);
@@ -130,7 +124,8 @@ Tensor kernel_cuda(const Tensor& a, const Tensor& b, const Tensor& h0, int64_t l
     const auto sizes = sizes_of(a, b, length);
     Tensor k = at::empty({b.size(0), length}, b.options().dtype(kernel_type(b)));
     const Tensor scratch = workspace(cuda::wrapped_kernel_workspace(sizes), b);
-    cuda::wrapped_kernel(sizes, numbers(a_row), numbers(b_row), numbers(h0_row), numbers(k), scratch.data_ptr(), device);
+    cuda::wrapped_kernel(sizes, numbers(a_row), numbers(b_row), numbers(h0_row), numbers(k), scratch.data_ptr(),
+                         device);
     return k;
   });
 }
@@ -154,8 +149,8 @@ Triple kernel_backward_cuda(const Tensor& dk, const Tensor& a, const Tensor& b, 
 
 // --- The exact response: power series in float64 --------------------------------------------------------------------
 
-// The first `length` terms of 1 / (1 + a_1 w + ...) by Newton's doubling. The step from m to 2m terms needs two products
-// modulo w^2m, and transforms of 2m points: what wraps around falls on terms that are known already.
+// The first `length` terms of 1 / (1 + a_1 w + ...) by Newton's doubling. The step from m to 2m terms needs two
+// products modulo w^2m, and transforms of 2m points: what wraps around falls on terms that are known already.
 Tensor inverse_series(const Tensor& a, int64_t length) {
   const Tensor series = at::constant_pad_nd(a.to(at::kDouble), {1, 0}, 1.0);
   Tensor inverse = series.slice(1, 0, 1);
@@ -201,7 +196,8 @@ Triple exact_kernel_backward_cuda(const Tensor& dk, const Tensor& a, const Tenso
   const Tensor quotient = series_quotient(inverse, b, length);
   const auto transform = [&](const Tensor& x) { return at::fft_rfft(x, size); };
   const Tensor gradient = by_group(dk.to(at::kDouble).contiguous(), groups);
-  const Tensor p = at::fft_irfft(transform(gradient).mul(transform(inverse).conj().unsqueeze(1)), size).slice(2, 0, length);
+  const Tensor p =
+      at::fft_irfft(transform(gradient).mul(transform(inverse).conj().unsqueeze(1)), size).slice(2, 0, length);
   const Tensor q = at::fft_irfft(transform(p).mul(transform(quotient).conj()).sum(1), size).slice(1, 0, length);
   const auto terms = [&](const Tensor& rows, const Tensor& like) {  // 1..order; none past the length
     const Tensor found = rows.slice(1, 1, order + 1);

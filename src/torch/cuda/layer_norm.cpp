@@ -23,8 +23,8 @@ at::ScalarType outer_type(at::ScalarType inner, at::ScalarType wanted) {
   return inner == at::kFloat && wanted == at::kBFloat16 ? wanted : inner;
 }
 
-cuda::LayerNormArguments arguments_of(const char* operation, const Tensor& in, const Tensor& weight,
-                                      const Tensor& mean, const Tensor& inverse, at::ScalarType outer) {
+cuda::LayerNormArguments arguments_of(const char* operation, const Tensor& in, const Tensor& weight, const Tensor& mean,
+                                      const Tensor& inverse, at::ScalarType outer) {
   cuda::LayerNormArguments arguments;
   arguments.batch = in.size(0);
   arguments.length = in.size(1);
@@ -49,7 +49,7 @@ Triple layer_norm_cuda(const Tensor& x, const Tensor& weight, const Tensor& bias
   const Device device(x);
   arguments.stream = device;
   if (y.numel() > 0) call([&] { cuda::layer_norm(arguments, b.data_ptr(), eps, y.data_ptr()); });
-  return {y.view(x.sizes()).to(wanted), mean, inverse};
+  return {as_result(y.view(x.sizes()), x, wanted), mean, inverse};
 }
 
 Triple layer_norm_backward_cuda(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
@@ -59,6 +59,8 @@ Triple layer_norm_backward_cuda(const Tensor& dy, const Tensor& x, const Tensor&
   check_shape("layer_norm_backward", "the mean", mean, x.sizes().slice(0, x.dim() - 1));
   check_shape("layer_norm_backward", "the inverse deviation", inverse, mean.sizes());
   check_device("layer_norm_backward", "dy", dy, "x", x);
+  check_device("layer_norm_backward", "the mean", mean, "x", x);
+  check_device("layer_norm_backward", "the inverse deviation", inverse, "x", x);
   const Tensor in = packed(x), w = parameter("layer_norm_backward", weight, x);
   const Tensor gradient = packed(dy.to(outer_type(x.scalar_type(), dy.scalar_type())));
   const Tensor center = parameter("layer_norm_backward", mean, x);
@@ -74,17 +76,16 @@ Triple layer_norm_backward_cuda(const Tensor& dy, const Tensor& x, const Tensor&
   const Device device(x);
   arguments.stream = device;
   if (dx.numel() > 0) {
-    const Tensor workspace = at::empty({static_cast<int64_t>(cuda::layer_norm_backward_workspace_bytes(arguments))},
-                                       x.options().dtype(at::kByte));
+    const Tensor space = workspace(cuda::layer_norm_backward_workspace_bytes(arguments), x);
     call([&] {
       cuda::layer_norm_backward(arguments, gradient.data_ptr(), more_dx ? added.data_ptr() : nullptr, dx.data_ptr(),
-                                dw.data_ptr(), db.data_ptr(), workspace.data_ptr());
+                                dw.data_ptr(), db.data_ptr(), space.data_ptr());
     });
   } else {
     dw.zero_();
     db.zero_();
   }
-  return {dx.view(x.sizes()), dw.to(weight.scalar_type()), db.to(weight.scalar_type())};
+  return {as_result(dx.view(x.sizes()), x, x.scalar_type()), dw.to(weight.scalar_type()), db.to(weight.scalar_type())};
 }
 
 }  // namespace

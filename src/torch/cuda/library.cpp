@@ -1,3 +1,6 @@
+#include <exception>
+#include <string>
+
 #include "cuda/device.h"
 #include "torch/cuda/bridge.h"
 
@@ -17,9 +20,21 @@ at::Tensor empty_length_last(const at::Tensor& signal, at::ScalarType type) {
   return at::empty({signal.size(0), signal.size(2), signal.size(1)}, signal.options().dtype(type)).transpose(1, 2);
 }
 
+at::Tensor workspace(std::size_t bytes, const at::Tensor& on) {
+  return at::empty({static_cast<int64_t>(bytes)}, on.options().dtype(at::kByte));
+}
+
 }  // namespace rtf::ops
 
-// Called after the library is loaded: says in one line why a device cannot be used.
-extern "C" __attribute__((visibility("default"))) void rtf_cuda_require_device(int device) {
-  rtf::cuda::require_device(device);
+// Called after the library is loaded: says in one line why a device cannot be used, or gives null. The line holds until
+// the next call from this thread.
+extern "C" __attribute__((visibility("default"))) const char* rtf_cuda_why_not(int device) {
+  thread_local std::string why;
+  try {
+    rtf::cuda::require_device(device);
+    return nullptr;
+  } catch (const std::exception& error) {
+    why = error.what();
+    return why.c_str();
+  }
 }

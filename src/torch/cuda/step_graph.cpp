@@ -67,9 +67,12 @@ StepGraph::~StepGraph() = default;
 
 Tensor StepGraph::step(const Tensor& x) {
   const Tensor& input = captured_->input;
-  TORCH_CHECK(x.sizes() == input.sizes(), "[rtf::StepGraph] x has shape ", x.sizes(), "; ", input.sizes(), " is needed");
+  TORCH_CHECK(x.sizes() == input.sizes() && x.scalar_type() == input.scalar_type(), "[rtf::StepGraph] x is a ",
+              x.scalar_type(), " tensor of shape ", x.sizes(), "; one of type ", input.scalar_type(), " and shape ",
+              input.sizes(), " is needed");
+  const at::NoGradGuard no_grad;
   const c10::cuda::CUDAGuard device(input.device());
-  input.copy_(x, /*non_blocking=*/true);
+  input.copy_(x, /*non_blocking=*/x.is_cuda());  // the caller may change what is on the host as soon as this returns
   captured_->graph->replay();
   return captured_->output;
 }
