@@ -86,7 +86,7 @@ void convolve(const Convolution& sizes, Signal u, const float* kernel, Signal y,
     block::convolve(sizes, plan.size, u, spectrum, y, stream);
   } else if (plan.method == Method::cluster) {
     columns::spectrum(source, spectrum, stream);
-    cluster::convolve(sizes, plan.size, u, spectrum, y, stream);
+    cluster::convolve(sizes, u, spectrum, y, stream);
   } else {
     auto* scratch = spectrum + plan.spectrum_bytes / sizeof(float2);
     columns::convolve(sizes, plan.size, u, source, spectrum, y, scratch, stream);

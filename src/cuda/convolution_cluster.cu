@@ -1,6 +1,7 @@
-// Convolution of rows that fit the shared memory of a cluster of 2, 4 or 8 blocks, forward. Sample t1 * 16,384 + t2 is
-// column t2 of a matrix: a block transforms a slice of the columns, each of as many points as there are blocks, and
-// sends frequency f1 to block f1, which transforms a row of 16,384; and all of it back.
+// Convolution of rows that fit the shared memory of two blocks, forward. Sample t1 * 16,384 + t2 is column t2 of a
+// matrix: a block transforms a slice of the columns, each of as many points as there are blocks, and sends frequency f1
+// to block f1, which transforms a row of 16,384; and all of it back. Clusters of four and eight blocks spend their time
+// on what they send.
 #include "cuda/cluster.h"
 #include "cuda/convolution_block.h"
 #include "cuda/convolution_steps.h"
@@ -9,10 +10,10 @@
 namespace rtf::cuda::cluster {
 namespace {
 
-constexpr int radix = 16, part = block::longest, threads = 32 * radix;
+constexpr int blocks = 2, radix = 16, part = block::longest, threads = 32 * radix;
+static_assert(longest == blocks * part);
 
 // A thread has columns thread + 512 * j, j < 32 / blocks, of its block's slice.
-template <int blocks>
 class Columns {
  public:
   static constexpr int size = blocks * part, columns = 32 / blocks;
@@ -78,14 +79,14 @@ class Columns {
   int first_;
 };
 
-template <int blocks, class T>
+template <class T>
 __global__ __launch_bounds__(threads, 1)  //
     void convolve_kernel(SignalSource<T> source, SignalSink<T> sink, const float2* spectrum, int rows_per_cluster) {
   using Fft = BlockFft<radix, 1, false>;
   float2* memory = block_memory();
   const Fft fft(memory);
   const int rank = cluster_rank(), batch = source.sizes.batch;
-  const Columns<blocks> columns(memory + Fft::shared, rank);
+  const Columns columns(memory + Fft::shared, rank);
   const int groups = (batch + rows_per_cluster - 1) / rows_per_cluster, cluster = blockIdx.x / blocks;
   const int c = cluster / groups, first = cluster % groups * rows_per_cluster;
   const int last = min(first + rows_per_cluster, batch), warp_index = threadIdx.x / 32;
@@ -124,77 +125,20 @@ __global__ __launch_bounds__(threads, 1)  //
   cluster_wait();  // no block ends while another reads its memory
 }
 
-// The same where each block reads all samples, and sums the columns for its own frequency itself.
-template <int blocks, class T>
-__global__ __launch_bounds__(threads, 1)  //
-    void direct_kernel(SignalSource<T> source, SignalSink<T> sink, const float2* spectrum, int rows_per_cluster) {
-  using Fft = BlockFft<radix, blocks>;
-  float2* memory = block_memory();
-  Fft fft(memory);
-  const int rank = cluster_rank(), batch = source.sizes.batch;
-  fft.choose(rank);
-  const int groups = (batch + rows_per_cluster - 1) / rows_per_cluster, cluster = blockIdx.x / blocks;
-  const int c = cluster / groups, first = cluster % groups * rows_per_cluster;
-  const int last = min(first + rows_per_cluster, batch), column = rank * (part / blocks) + threadIdx.x;
-  const float2* k = spectrum + (std::int64_t(c) * radix * blocks + fft.frequencies()) * warp::size + fft.lane();
-  cluster_arrive();
-  for (int b = first; b < last; ++b) {
-    float2 x[32];
-    fft.load(source.row(b, c, threadIdx.x), x);
-    cluster_wait();  // the others need nothing more of what is overwritten
-    fft.transform(x);
-    wait_for_previous();
-    unroll<32>([&](auto m) { x[m] = x[m] * load_here(k + 32 * m); });
-    fft.transform_back(x);
-    __syncthreads();
-    fft.store(x, [&](auto i, int t, float2 weight, float2 value) {
-      if constexpr (i < 32) memory[threadIdx.x + t] = conj(weight) * value;
-    });
-    cluster_arrive();
-    cluster_wait();
-    unroll<blocks>([&](auto f) {
-      const Remote from(memory + column, f);
-      unroll<32 / blocks>([&](auto j) { x[j * blocks + f] = from.load(threads * j); });
-    });
-    cluster_arrive();
-    const auto to = sink.row(b, c, column);
-    unroll<32 / blocks>([&](auto j) {
-      cuda::fft<blocks, inverse>(x + j * blocks);
-      unroll<blocks>([&](auto t1) {
-        constexpr constant::Root w = constant::root(-t1, 4 * blocks);
-        to(threads * j + part * t1, {w.re, w.im}, x[j * blocks + t1]);
-      });
-    });
-  }
-  cluster_wait();  // no block ends while another reads its memory
-}
-
-template <int blocks, class T>
-void launch_convolve(const Convolution& sizes, Signal u, const float2* spectrum, Signal y, cudaStream_t stream) {
+template <class T>
+void convolve_as(const Convolution& sizes, Signal u, const float2* spectrum, Signal y, cudaStream_t stream) {
   constexpr int rows_per_cluster = 4;
   const int clusters = (sizes.batch + rows_per_cluster - 1) / rows_per_cluster * sizes.channels;
-  launch("convolve", Start::early, Cluster{blocks}, convolve_kernel<blocks, T>, dim3(blocks * clusters), dim3(threads),
-         sizeof(float2) * (BlockFft<radix, 1, false>::shared + Columns<blocks>::shared), stream,
+  launch("convolve", Start::early, Cluster{blocks}, convolve_kernel<T>, dim3(blocks * clusters), dim3(threads),
+         sizeof(float2) * (BlockFft<radix, 1, false>::shared + Columns::shared), stream,
          SignalSource<T>{sizes, u, Ends::valid}, SignalSink<T>{sizes, y, Ends::length}, spectrum, rows_per_cluster);
-}
-
-template <class T>
-void convolve_as(const Convolution& sizes, int size, Signal u, const float2* spectrum, Signal y, cudaStream_t stream) {
-  switch (size / part) {
-    case 2:
-      return launch_convolve<2, T>(sizes, u, spectrum, y, stream);
-    case 4:
-      return launch_convolve<4, T>(sizes, u, spectrum, y, stream);
-    default:
-      return launch_convolve<8, T>(sizes, u, spectrum, y, stream);
-  }
 }
 
 }  // namespace
 
-void convolve(const Convolution& sizes, int size, Signal u, const float2* spectrum, Signal y, cudaStream_t stream) {
-  sizes.storage == Storage::float32 ? convolve_as<float>(sizes, size, u, spectrum, y, stream)
-                                    : convolve_as<__nv_bfloat16>(sizes, size, u, spectrum, y, stream);
+void convolve(const Convolution& sizes, Signal u, const float2* spectrum, Signal y, cudaStream_t stream) {
+  sizes.storage == Storage::float32 ? convolve_as<float>(sizes, u, spectrum, y, stream)
+                                    : convolve_as<__nv_bfloat16>(sizes, u, spectrum, y, stream);
 }
 
 }  // namespace rtf::cuda::cluster

@@ -132,12 +132,12 @@ __global__ __launch_bounds__(32 * ColumnFft<radix>::warps, 16 / ColumnFft<radix>
 
 constexpr int multiprocessors = 132;  // of the H200
 
-// As far behind as keeps every block that can run at one time busy with other signals, twice.
+// As far behind as keeps every block that can run at one time busy with other signals, three times: measured.
 Pipeline make_pipeline(const Convolution& sizes, int size) {
   Pipeline pipeline{sizes.batch * sizes.channels, 0, nullptr, nullptr, nullptr};
   with_radix(size / warp::size, [&](auto radix) {
     const int resident = multiprocessors * (16 / ColumnFft<radix>::warps);
-    pipeline.lag = 2 * resident / Work<radix>::stage_tickets + 2;
+    pipeline.lag = 3 * resident / Work<radix>::stage_tickets + 2;
     // Every block takes tickets past the end before it knows, two at most.
     const std::int64_t stages = std::int64_t{pipeline.signals} + (Pipeline::steps - 1) * pipeline.lag;
     if (stages * Work<radix>::stage_tickets + 2 * resident > std::numeric_limits<int>::max())

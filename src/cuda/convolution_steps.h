@@ -21,11 +21,11 @@ void gradient(const float2* shares, int groups, const KernelSink& kernel, cudaSt
 
 }  // namespace block
 
-// Within a cluster of blocks, size 32,768 to 131,072.
+// Within a cluster of two blocks, size 32,768.
 namespace cluster {
 
-constexpr int longest = 131072;
-void convolve(const Convolution& sizes, int size, Signal u, const float2* spectrum, Signal y, cudaStream_t stream);
+constexpr int longest = 2 * block::longest;
+void convolve(const Convolution& sizes, Signal u, const float2* spectrum, Signal y, cudaStream_t stream);
 
 }  // namespace cluster
 
