@@ -258,17 +258,7 @@ int64_t largest_chunked_order() {
 
 void filter(const Filter& p, cudaStream_t stream) {
   if (p.sequences == 0) return;
-  switch (p.type) {
-    case Type::float32:
-      launch<float>(p, stream);
-      break;
-    case Type::bfloat16:
-      launch<__nv_bfloat16>(p, stream);
-      break;
-    case Type::float64:
-      launch<double>(p, stream);
-      break;
-  }
+  with_type(p.type, [&](auto zero) { launch<decltype(zero)>(p, stream); });
   check("filter", cudaGetLastError());
 }
 

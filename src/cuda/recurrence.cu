@@ -53,17 +53,7 @@ void launch(const Step& p, cudaStream_t stream) {
 
 void step(const Step& p, cudaStream_t stream) {
   if (p.batch == 0) return;
-  switch (p.type) {
-    case Type::float32:
-      launch<float>(p, stream);
-      break;
-    case Type::bfloat16:
-      launch<__nv_bfloat16>(p, stream);
-      break;
-    case Type::float64:
-      launch<double>(p, stream);
-      break;
-  }
+  with_type(p.type, [&](auto zero) { launch<decltype(zero)>(p, stream); });
   check("step", cudaGetLastError());
 }
 

@@ -21,11 +21,6 @@ void check_shapes(const char* operation, const Tensor& x, const Tensor& weight, 
 // All positions are one sequence where x is not (batch, length, channels).
 Tensor positions_of(const Tensor& x) { return packed(x.dim() == 3 ? x : x.reshape({1, -1, x.size(-1)})); }
 
-// The type of y that the kernel writes: that of x, or bfloat16 of float32.
-at::ScalarType outer_type(at::ScalarType inner, at::ScalarType wanted) {
-  return inner == at::kFloat && wanted == at::kBFloat16 ? wanted : inner;
-}
-
 cuda::BatchNormArguments arguments_of(const char* operation, const Tensor& in, const Tensor& weight, double eps,
                                       const Tensor& mean, const Tensor& variance, at::ScalarType outer) {
   cuda::BatchNormArguments arguments;
@@ -61,7 +56,7 @@ Triple batch_norm_cuda(const Tensor& x, const Tensor& weight, const Tensor& bias
                     "[rtf::batch_norm] one running average without the other");
   const auto wanted = dtype.value_or(x.scalar_type());
   const Tensor in = positions_of(x), w = parameter("batch_norm", weight, x), b = parameter("batch_norm", bias, x);
-  const Tensor y = empty_length_last(in, outer_type(x.scalar_type(), wanted));
+  const Tensor y = empty_length_last(in, normalized_type(x.scalar_type(), wanted));
   const Tensor mean = at::empty({w.size(0)}, w.options().dtype(at::kDouble)), variance = at::empty_like(mean);
   auto arguments = arguments_of("batch_norm", in, w, eps, mean, variance, y.scalar_type());
   const cuda::RunningStatistics running{average(x, running_mean, w), average(x, running_var, w), momentum};
@@ -82,7 +77,7 @@ Triple batch_norm_backward_cuda(const Tensor& dy, const Tensor& x, const Tensor&
   check_device("batch_norm_backward", "the mean", mean, "x", x);
   check_device("batch_norm_backward", "the variance", variance, "x", x);
   const Tensor in = positions_of(x), w = parameter("batch_norm_backward", weight, x);
-  const Tensor gradient = positions_of(dy.to(outer_type(x.scalar_type(), dy.scalar_type())));
+  const Tensor gradient = positions_of(dy.to(normalized_type(x.scalar_type(), dy.scalar_type())));
   const Tensor center = mean.to(at::kDouble).contiguous(), spread = variance.to(at::kDouble).contiguous();
   const auto added = [&](const char* name, const OptionalTensor& values) {
     if (!values) return Tensor();

@@ -17,6 +17,11 @@ inline at::Tensor packed(const at::Tensor& x) {
   return x.contiguous().view({c10::multiply_integers(x.sizes().slice(0, x.dim() - 1)), 1, x.size(-1)});
 }
 
+// The type that a norm's kernel writes: that of x, or bfloat16 of float32.
+inline at::ScalarType normalized_type(at::ScalarType x, at::ScalarType wanted) {
+  return x == at::kFloat && wanted == at::kBFloat16 ? wanted : x;
+}
+
 // Parameters in the type that they are computed with.
 inline at::Tensor parameter(const char* operation, const at::Tensor& values, const at::Tensor& signal) {
   return values.to(compute_type(operation, signal.scalar_type())).contiguous();

@@ -18,11 +18,6 @@ void check_shapes(const char* operation, const Tensor& x, const Tensor& weight, 
   check_device(operation, "the bias", bias, "x", x);
 }
 
-// The type of y that the kernel writes: that of x, or bfloat16 of float32.
-at::ScalarType outer_type(at::ScalarType inner, at::ScalarType wanted) {
-  return inner == at::kFloat && wanted == at::kBFloat16 ? wanted : inner;
-}
-
 cuda::LayerNormArguments arguments_of(const char* operation, const Tensor& in, const Tensor& weight, const Tensor& mean,
                                       const Tensor& inverse, at::ScalarType outer) {
   cuda::LayerNormArguments arguments;
@@ -43,7 +38,7 @@ Triple layer_norm_cuda(const Tensor& x, const Tensor& weight, const Tensor& bias
   check_shapes("layer_norm", x, weight, bias);
   const auto wanted = dtype.value_or(x.scalar_type());
   const Tensor in = packed(x), w = parameter("layer_norm", weight, x), b = parameter("layer_norm", bias, x);
-  const Tensor y = empty_length_last(in, outer_type(x.scalar_type(), wanted));
+  const Tensor y = empty_length_last(in, normalized_type(x.scalar_type(), wanted));
   const Tensor mean = at::empty(x.sizes().slice(0, x.dim() - 1), w.options()), inverse = at::empty_like(mean);
   auto arguments = arguments_of("layer_norm", in, w, mean, inverse, y.scalar_type());
   const Device device(x);
@@ -62,7 +57,7 @@ Triple layer_norm_backward_cuda(const Tensor& dy, const Tensor& x, const Tensor&
   check_device("layer_norm_backward", "the mean", mean, "x", x);
   check_device("layer_norm_backward", "the inverse deviation", inverse, "x", x);
   const Tensor in = packed(x), w = parameter("layer_norm_backward", weight, x);
-  const Tensor gradient = packed(dy.to(outer_type(x.scalar_type(), dy.scalar_type())));
+  const Tensor gradient = packed(dy.to(normalized_type(x.scalar_type(), dy.scalar_type())));
   const Tensor center = parameter("layer_norm_backward", mean, x);
   const Tensor scale = parameter("layer_norm_backward", inverse, x);
   Tensor added;
