@@ -35,21 +35,26 @@ template <int radix>
 struct Work {
   static constexpr int each = 5, stage_tickets = each * ColumnFft<radix>::row_blocks;
   static_assert(ColumnFft<radix>::blocks == 2 * ColumnFft<radix>::row_blocks);
-  int stage, step, block, signal;
-  bool exists;
+  int step, block, signal;
+  int b, c;   // of the signal
+  int place;  // in the ring
+  bool last, exists, ready;
 
-  __device__ __forceinline__ Work(const Pipeline& pipeline, int ticket) {
-    const int kind = ticket % each, turn = ticket % stage_tickets / each;
-    stage = ticket / stage_tickets;
+  __device__ __forceinline__ void take(const Pipeline& pipeline, int batch, int ticket) {
+    const int stage = ticket / stage_tickets, turn = ticket % stage_tickets / each, kind = ticket % each;
     step = kind < 2 ? Pipeline::columns_ahead : kind == 2 ? Pipeline::rows : Pipeline::columns_back;
     block = step == Pipeline::rows ? turn : 2 * turn + (kind == 1 || kind == 4);
     signal = stage - step * pipeline.lag;
+    last = stage >= pipeline.stages();
     exists = signal >= 0 && signal < pipeline.signals;
+    b = signal % batch;
+    c = signal / batch;
+    place = signal % pipeline.ring();
+    ready = !exists || is_ready(pipeline);
   }
 
   // Whether what this needs is finished.
-  __device__ __forceinline__ bool ready(const Pipeline& pipeline) const {
-    if (!exists) return true;
+  __device__ __forceinline__ bool is_ready(const Pipeline& pipeline) const {
     if (step == Pipeline::columns_ahead) {
       const int before = signal - pipeline.ring();  // whose scratch this was
       return before < 0 || count(pipeline.finished(Pipeline::columns_back, before)) == ColumnFft<radix>::blocks;
@@ -66,62 +71,74 @@ struct Work {
     asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(seen) : "l"(counter) : "memory");
     return seen;
 #else
-    return *counter;
+    return *static_cast<const volatile int*>(counter);
 #endif
+  }
+};
+
+// The shared memory of a block: for the exchanges of rows or columns, and tables for both.
+template <int radix>
+struct Memory {
+  static constexpr int exchange = std::max(ColumnFft<radix>::warps * warp::buffer, ColumnFft<radix>::exchange);
+  static constexpr int size = exchange + warp::size + ColumnFft<radix>::parts;
+  float2 *memory, *table;
+  warp::TwiddleTable twiddles;
+
+  __device__ __forceinline__ Memory()
+      : memory(block_memory()),
+        table(memory + exchange + warp::size),
+        twiddles(warp::TwiddleTable::make(memory + exchange)) {
+    ColumnFft<radix>::fill(table);
   }
 };
 
 template <int radix, class T>
 __device__ __forceinline__ void do_work(const Work<radix>& work, const SignalSource<T>& source,
-                                        const SignalSink<T>& sink, const Pipeline& pipeline) {
+                                        const SignalSink<T, Ends::length>& sink, const Pipeline& pipeline,
+                                        const Memory<radix>& memory) {
   using Columns = ColumnFft<radix>;
-  const int batch = source.sizes.batch, b = work.signal % batch, c = work.signal / batch;
-  float2* scratch = pipeline.scratch + std::int64_t(work.signal % pipeline.ring()) * Columns::size;
+  const int b = work.b, c = work.c;
+  float2* scratch = pipeline.scratch + std::int64_t(work.place) * Columns::size;
   if (work.step == Pipeline::columns_ahead) {
-    const Columns at(work.block);
+    const Columns at(work.block, memory.memory, memory.table);
     at.forward_from(source.row(b, c, at.first_sample()), scratch);
   } else if (work.step == Pipeline::rows) {
     wait_for_previous();
-    const WarpRow at;
+    const WarpRow at(memory.memory);
     const int part = work.block * Columns::warps + at.warp_index;
-    const float2* k = pipeline.spectrum + (std::int64_t(c) * Columns::parts + part) * warp::size + at.lane;
+    const float2* k = keep(pipeline.spectrum + (std::int64_t(c) * Columns::parts + part) * warp::size + at.lane);
     float2 x[32];
     at.load(scratch + part * warp::size, x);
-    warp::fft_forward(x, at.exchange, at.lane);
+    warp::fft_forward(x, at.exchange, at.lane, memory.twiddles);
     unroll<32>([&](auto m) { x[m] = x[m] * load_here(k + 32 * m); });
-    warp::fft_inverse(x, at.exchange, at.lane);
+    warp::fft_inverse(x, at.exchange, at.lane, memory.twiddles);
     at.store(x, scratch + part * warp::size);
   } else {
-    const Columns at(work.block);
+    const Columns at(work.block, memory.memory, memory.table);
     at.inverse_to(scratch, sink.row(b, c, at.first_sample()));
   }
 }
 
-// What a block has to know before it starts is on its way while it works: the next ticket, then whether that has to
-// wait. It tells that it has finished before it waits for others.
+// What a block has to know before it starts is found out while it works: the next ticket, and whether that has to wait.
+// It tells that it has finished before it waits for others.
 template <int radix, class T>
 __global__ __launch_bounds__(32 * ColumnFft<radix>::warps, 16 / ColumnFft<radix>::warps)  //
-    void convolve_pipeline(SignalSource<T> source, SignalSink<T> sink, Pipeline pipeline) {
-  __shared__ int tickets[2], readies[2];
-  if (threadIdx.x == 0) {
-    tickets[0] = atomicAdd(pipeline.counters, 1);
-    readies[0] = false;
-  }
+    void convolve_pipeline(SignalSource<T> source, SignalSink<T, Ends::length> sink, Pipeline pipeline) {
+  __shared__ Work<radix> works[2];
+  const Memory<radix> memory;
+  if (threadIdx.x == 0) works[0].take(pipeline, source.sizes.batch, atomicAdd(pipeline.counters, 1));
   __syncthreads();
   for (int turn = 0;; turn ^= 1) {
-    const Work<radix> work(pipeline, tickets[turn]);
-    if (work.stage >= pipeline.stages()) return;
-    if (!readies[turn]) {
+    const Work<radix>& work = works[turn];
+    if (work.last) return;
+    if (!work.ready) {
       if (threadIdx.x == 0)
-        while (!work.ready(pipeline)) continue;
+        while (!work.is_ready(pipeline)) continue;
       __syncthreads();
     }
     const int next = threadIdx.x == 0 ? atomicAdd(pipeline.counters, 1) : 0;
-    if (work.exists) do_work(work, source, sink, pipeline);
-    if (threadIdx.x == 0) {
-      tickets[turn ^ 1] = next;
-      readies[turn ^ 1] = Work<radix>(pipeline, next).ready(pipeline);
-    }
+    if (work.exists) do_work(work, source, sink, pipeline, memory);
+    if (threadIdx.x == 0) works[turn ^ 1].take(pipeline, source.sizes.batch, next);
     __syncthreads();
     if (work.exists && threadIdx.x == 32) {
       __threadfence();
@@ -153,8 +170,8 @@ void convolve_as(const Convolution& sizes, int size, Signal u, const Pipeline& p
   with_radix(size / warp::size, [&](auto radix) {
     using Columns = ColumnFft<radix>;
     launch("convolve", Start::early, convolve_pipeline<radix, T>, dim3(multiprocessors * (16 / Columns::warps)),
-           dim3(32 * Columns::warps), Columns::shared_bytes, stream, SignalSource<T>{sizes, u, Ends::valid},
-           SignalSink<T>{sizes, y, Ends::length}, pipeline);
+           dim3(32 * Columns::warps), sizeof(float2) * Memory<radix>::size, stream,
+           SignalSource<T>{sizes, u, Ends::valid}, SignalSink<T, Ends::length>{sizes, y}, pipeline);
   });
 }
 
