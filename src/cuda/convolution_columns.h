@@ -63,9 +63,11 @@ class ColumnFft {
   static constexpr int sample(int i) { return i * radix * warp::size; }
 
   template <class Row>
-  __device__ __forceinline__ void forward_from(const Row& row, float2* scratch) const {
-    float2 x[16];
+  __device__ __forceinline__ void load(const Row& row, float2* x) const {
     unroll<16>([&](auto i) { x[i] = row(sample(i)) * weight<i>(); });
+  }
+
+  __device__ __forceinline__ void transform(float2* x, float2* scratch) const {
     fft<16, forward>(x);
     unroll<16>([&](auto k) { by_point_[k * radix * 32] = x[k] * factors_[k * radix]; });
     __syncthreads();

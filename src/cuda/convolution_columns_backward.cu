@@ -32,7 +32,9 @@ __global__ __launch_bounds__(32 * ColumnFft<radix>::warps, 32 / ColumnFft<radix>
   __syncthreads();
   const Fft at(blockIdx.x, block_memory(), block_memory() + Fft::exchange);
   const Place place(tile, blockIdx.y);
-  at.forward_from(source.row(place.b, place.c, at.first_sample()), scratch + std::int64_t(blockIdx.y) * at.size);
+  float2 x[16];
+  at.load(source.row(place.b, place.c, at.first_sample()), x);
+  at.transform(x, scratch + std::int64_t(blockIdx.y) * at.size);
 }
 
 template <int radix, class Sink>
