@@ -69,7 +69,9 @@ KernelSource kernel_source(const Convolution& sizes, const Plan& plan, const flo
 
 std::size_t convolve_workspace_bytes(const Convolution& sizes) {
   const Plan plan("convolve", sizes, Pass::ahead);
-  return plan.spectrum_bytes + (plan.method == Method::columns ? columns::convolve_scratch_bytes(sizes, plan.size) : 0);
+  return plan.spectrum_bytes + (plan.method == Method::columns
+                                    ? columns::convolve_scratch_bytes(sizes, kernel_source(sizes, plan, nullptr))
+                                    : 0);
 }
 
 std::size_t convolve_backward_workspace_bytes(const Convolution& sizes) {
@@ -89,7 +91,7 @@ void convolve(const Convolution& sizes, Signal u, const float* kernel, Signal y,
     cluster::convolve(sizes, u, spectrum, y, stream);
   } else {
     auto* scratch = spectrum + plan.spectrum_bytes / sizeof(float2);
-    columns::convolve(sizes, plan.size, u, source, spectrum, y, scratch, stream);
+    columns::convolve(sizes, u, source, spectrum, y, scratch, stream);
   }
 }
 

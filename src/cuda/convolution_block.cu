@@ -10,7 +10,8 @@ namespace {
 
 // Sixteen warps of 128 registers fill a multiprocessor.
 template <int radix, class T>
-__global__ __launch_bounds__(32 * radix, 16 / radix) void convolve_kernel(SignalSource<T> source, SignalSink<T> sink,
+__global__ __launch_bounds__(32 * radix, 16 / radix) void convolve_kernel(SignalSource<T> source,
+                                                                          SignalSink<T, Ends::length> sink,
                                                                           const float2* spectrum, int rows_per_block) {
   const BlockFft<radix> fft(block_memory());
   const int batch = source.sizes.batch, groups = (batch + rows_per_block - 1) / rows_per_block;
@@ -46,6 +47,7 @@ template <int radix>
 __global__ __launch_bounds__(32 * radix, 16 / radix) void gradient_kernel(const float2* shares, int groups,
                                                                           KernelSink kernel) {
   const BlockFft<radix> fft(block_memory());
+  __syncthreads();
   float2 x[32] = {};
   wait_for_previous();
   const float2* from = shares + (std::int64_t(blockIdx.x) * radix + fft.frequencies()) * warp::size + fft.lane();
@@ -83,7 +85,7 @@ void convolve_as(const Convolution& sizes, int size, Signal u, const float2* spe
     const int groups = (sizes.batch + rows_per_block - 1) / rows_per_block;
     launch("convolve", Start::early, convolve_kernel<radix, T>, dim3(groups * sizes.channels), dim3(32 * radix),
            sizeof(float2) * BlockFft<radix>::shared, stream, SignalSource<T>{sizes, u, Ends::valid},
-           SignalSink<T>{sizes, y, Ends::length}, spectrum, rows_per_block);
+           SignalSink<T, Ends::length>{sizes, y}, spectrum, rows_per_block);
   });
 }
 

@@ -21,13 +21,16 @@ class BlockFft {
   static constexpr int columns = 32 / radix;  // of the first stage that one thread computes
   static constexpr int exchange = radix * warp::buffer;
   static constexpr int firsts = weighted ? splits : 0;
-  static constexpr int factors = firsts + log2_of(radix);      // of a thread, see for_columns
-  static constexpr int shared = exchange + factors * threads;  // complex numbers of shared memory
+  static constexpr int factors = firsts + log2_of(radix);  // of a thread, see for_columns
+  static constexpr bool has_table = radix >= 8;            // of twiddles; fewer warps would make it for little use
+  static constexpr int shared = exchange + factors * threads + (has_table ? warp::size : 0);  // complex numbers
 
   // The factors live in shared memory: a thread needs its registers for the row.
   __device__ __forceinline__ explicit BlockFft(float2* shared_memory) : shared_(shared_memory), thread_(threadIdx.x) {
-    for (int s = 0; s < firsts; ++s) factor(s) = root(thread_ * (4 * s - 1), 4 * size);
-    for (int j = 0; j < log2_of(radix); ++j) factor(firsts + j) = root(thread_ << j, part);
+    for (int s = 0; s < firsts; ++s) factor(s) = root<4 * size>(thread_ * (4 * s - 1));
+    for (int j = 0; j < log2_of(radix); ++j) factor(firsts + j) = root<part>(thread_ << j);
+    // The threads meet in transform() before they use it.
+    if constexpr (has_table) twiddles_ = warp::TwiddleTable::make(shared_ + exchange + factors * threads);
   }
 
   // The set of frequencies to transform next.
@@ -73,12 +76,12 @@ class BlockFft {
       __syncthreads();
       unroll<32>([&](auto i) { x[i] = mine()[lane() + 32 * i]; });
     }
-    warp::fft_forward(x, mine(), lane());
+    warp::fft_forward(x, mine(), lane(), twiddles_);
   }
 
   // Back to samples, which still have their weights.
   __device__ __forceinline__ void transform_back(float2* x) const {
-    warp::fft_inverse(x, mine(), lane());
+    warp::fft_inverse(x, mine(), lane(), twiddles_);
     if constexpr (radix > 1) {
       __syncwarp();
       unroll<32>([&](auto i) { mine()[lane() + 32 * i] = x[i]; });
@@ -164,6 +167,7 @@ class BlockFft {
 
   float2* shared_;
   int thread_, split_ = 0;
+  std::conditional_t<has_table, warp::TwiddleTable, warp::Twiddles> twiddles_;
 };
 
 // A block's shared memory.

@@ -55,8 +55,8 @@ using Sum = std::conditional_t<splits == 1, RegisterSum, SharedSum<32 * radix, s
 template <int radix, int splits, class T>
 __global__ __launch_bounds__(32 * radix, 8 / radix) void backward_kernel(SignalSource<T> from_dy,
                                                                          SignalSource<T> from_u, const float2* spectrum,
-                                                                         SignalSink<T> to_du, float2* shares,
-                                                                         int group) {
+                                                                         SignalSink<T, Ends::valid> to_du,
+                                                                         float2* shares, int group) {
   BlockFft<radix, splits> fft(block_memory());
   Sum<radix, splits> sum(block_memory() + fft.shared);
   const int batch = from_u.sizes.batch, groups = (batch + group - 1) / group;
@@ -116,7 +116,7 @@ void launch_backward(const Convolution& sizes, int group, Signal dy, Signal u, c
   launch("convolve_backward", Start::early, backward_kernel<radix, splits, T>, dim3(groups * sizes.channels),
          dim3(32 * radix), sizeof(float2) * (BlockFft<radix, splits>::shared + Sum<radix, splits>::shared), stream,
          SignalSource<T>{sizes, dy, Ends::length}, SignalSource<T>{sizes, u, Ends::valid}, spectrum,
-         SignalSink<T>{sizes, du, Ends::valid}, shares, group);
+         SignalSink<T, Ends::valid>{sizes, du}, shares, group);
 }
 
 // run(radix, splits), both std::integral_constant, for rows of `size` points.

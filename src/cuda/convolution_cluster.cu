@@ -21,8 +21,8 @@ class Columns {
 
   __device__ __forceinline__ Columns(float2* memory, int rank)
       : factors_(memory + threadIdx.x), first_(rank * (part / blocks) + threadIdx.x) {
-    factor(0, root(-first_, 4 * size));
-    for (int l = 0; l < log2_of(blocks); ++l) factor(1 + l, root(first_ << l, size));
+    factor(0, root<4 * size>(-first_));
+    for (int l = 0; l < log2_of(blocks); ++l) factor(1 + l, root<size>(first_ << l));
   }
 
   __device__ __forceinline__ int first() const { return first_; }
@@ -81,7 +81,8 @@ class Columns {
 
 template <class T>
 __global__ __launch_bounds__(threads, 1)  //
-    void convolve_kernel(SignalSource<T> source, SignalSink<T> sink, const float2* spectrum, int rows_per_cluster) {
+    void convolve_kernel(SignalSource<T> source, SignalSink<T, Ends::length> sink, const float2* spectrum,
+                         int rows_per_cluster) {
   using Fft = BlockFft<radix, 1, false>;
   float2* memory = block_memory();
   const Fft fft(memory);
@@ -131,7 +132,7 @@ void convolve_as(const Convolution& sizes, Signal u, const float2* spectrum, Sig
   const int clusters = (sizes.batch + rows_per_cluster - 1) / rows_per_cluster * sizes.channels;
   launch("convolve", Start::early, Cluster{blocks}, convolve_kernel<T>, dim3(blocks * clusters), dim3(threads),
          sizeof(float2) * (BlockFft<radix, 1, false>::shared + Columns::shared), stream,
-         SignalSource<T>{sizes, u, Ends::valid}, SignalSink<T>{sizes, y, Ends::length}, spectrum, rows_per_cluster);
+         SignalSource<T>{sizes, u, Ends::valid}, SignalSink<T, Ends::length>{sizes, y}, spectrum, rows_per_cluster);
 }
 
 }  // namespace

@@ -27,9 +27,14 @@ __global__ __launch_bounds__(32 * ColumnFft<radix>::warps, 32 / ColumnFft<radix>
     void columns_forward(Source source, Tile tile, float2* scratch) {
   wait_for_previous();
   let_next_start();
-  const ColumnFft<radix> at(blockIdx.x);
+  using Fft = ColumnFft<radix>;
+  Fft::fill(block_memory() + Fft::exchange);
+  __syncthreads();
+  const Fft at(blockIdx.x, block_memory(), block_memory() + Fft::exchange);
   const Place place(tile, blockIdx.y);
-  at.forward_from(source.row(place.b, place.c, at.first_sample()), scratch + std::int64_t(blockIdx.y) * at.size);
+  float2 x[16];
+  at.load(source.row(place.b, place.c, at.first_sample()), x);
+  at.transform(x, scratch + std::int64_t(blockIdx.y) * at.size);
 }
 
 template <int radix, class Sink>
@@ -37,7 +42,10 @@ __global__ __launch_bounds__(32 * ColumnFft<radix>::warps, 32 / ColumnFft<radix>
     void columns_inverse(const float2* scratch, Tile tile, Sink sink) {
   wait_for_previous();
   let_next_start();
-  const ColumnFft<radix> at(blockIdx.x);
+  using Fft = ColumnFft<radix>;
+  Fft::fill(block_memory() + Fft::exchange);
+  __syncthreads();
+  const Fft at(blockIdx.x, block_memory(), block_memory() + Fft::exchange);
   const Place place(tile, blockIdx.y);
   at.inverse_to(scratch + std::int64_t(blockIdx.y) * at.size, sink.row(place.b, place.c, at.first_sample()));
 }
@@ -50,7 +58,7 @@ template <int sign>
 __global__ __launch_bounds__(32 * warps, 2) void rows_transform(float2* scratch, int rows, float scale) {
   wait_for_previous();
   let_next_start();
-  const WarpRow at;
+  const WarpRow at(block_memory());
   const int index = blockIdx.x * warps + at.warp_index;
   if (index >= rows) return;
   float2* row = scratch + std::int64_t(index) * warp::size;
@@ -70,8 +78,10 @@ __global__ __launch_bounds__(32 * warps, 1) void rows_backward(float2* dy, const
                                                                int team, const float2* spectrum, float2* sum) {
   wait_for_previous();
   let_next_start();
-  const WarpRow at;
+  const WarpRow at(block_memory());
   float2* shares = block_memory() + warps * warp::buffer;
+  const auto twiddles = warp::TwiddleTable::make(shares + warps * warp::size);
+  __syncthreads();
   float2* share = shares + at.warp_index * warp::size + at.lane;
   const int part = blockIdx.x * (warps / team) + at.warp_index / team, c = blockIdx.y;
   const float2* k = spectrum + (std::int64_t(tile.first_channel + c) * parts + part) * warp::size + at.lane;
@@ -82,13 +92,13 @@ __global__ __launch_bounds__(32 * warps, 1) void rows_backward(float2* dy, const
     float2 x[32], g[32];
     at.load(u + row, x);
     at.load(dy + row, g);
-    warp::fft_forward(x, at.exchange, at.lane);
-    warp::fft_forward(g, at.exchange, at.lane);
+    warp::fft_forward(x, at.exchange, at.lane, twiddles);
+    warp::fft_forward(g, at.exchange, at.lane, twiddles);
     unroll<32>([&](auto m) {
       share[32 * m] = share[32 * m] + conj(x[m]) * g[m];
       g[m] = conj(load_here(k + 32 * m)) * g[m];
     });
-    warp::fft_inverse(g, at.exchange, at.lane);
+    warp::fft_inverse(g, at.exchange, at.lane, twiddles);
     at.store(g, dy + row);
   }
   __syncthreads();
@@ -100,14 +110,15 @@ __global__ __launch_bounds__(32 * warps, 1) void rows_backward(float2* dy, const
     sum[place + i] = total;
   }
 }
-constexpr std::size_t rows_backward_bytes = row_bytes + warps * warp::size * sizeof(float2);
+constexpr std::size_t rows_backward_bytes = row_bytes + (warps + 1) * warp::size * sizeof(float2);
 
 template <class Source>
 void forward_pass(const char* operation, int parts, const Source& source, const Tile& tile, float2* scratch,
                   cudaStream_t stream) {
   with_radix(parts, [&](auto radix) {
     launch(operation, Start::early, columns_forward<radix, Source>, dim3(ColumnFft<radix>::blocks, tile.signals()),
-           dim3(32 * ColumnFft<radix>::warps), ColumnFft<radix>::shared_bytes, stream, source, tile, scratch);
+           dim3(32 * ColumnFft<radix>::warps), sizeof(float2) * ColumnFft<radix>::shared, stream, source, tile,
+           scratch);
   });
 }
 
@@ -116,7 +127,7 @@ void inverse_pass(const char* operation, int parts, const float2* scratch, const
                   cudaStream_t stream) {
   with_radix(parts, [&](auto radix) {
     launch(operation, Start::early, columns_inverse<radix, Sink>, dim3(ColumnFft<radix>::blocks, tile.signals()),
-           dim3(32 * ColumnFft<radix>::warps), ColumnFft<radix>::shared_bytes, stream, scratch, tile, sink);
+           dim3(32 * ColumnFft<radix>::warps), sizeof(float2) * ColumnFft<radix>::shared, stream, scratch, tile, sink);
   });
 }
 
@@ -146,7 +157,7 @@ void backward_as(const Convolution& sizes, int size, Signal dy, Signal u, const 
     const int team = std::min<int>(warps, std::bit_ceil(static_cast<unsigned>(tile.sequences)));
     launch(operation, Start::early, rows_backward, dim3(parts * team / warps, tile.channels), dim3(32 * warps),
            rows_backward_bytes, stream, scratch_dy, scratch_u, parts, tile, team, spectrum, sum);
-    inverse_pass(operation, parts, scratch_dy, tile, SignalSink<T>{sizes, du, Ends::valid}, stream);
+    inverse_pass(operation, parts, scratch_dy, tile, SignalSink<T, Ends::valid>{sizes, du}, stream);
   });
 }
 

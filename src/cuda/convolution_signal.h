@@ -60,17 +60,16 @@ struct SignalSource {
 };
 
 // Writes up to the length; zeros past the end that counts.
-template <class T>
+template <class T, Ends ends>
 struct SignalSink {
   Convolution sizes;
   Signal signal;
-  Ends ends;
 
   struct Row {
     T* data;
     int length, end;
     __device__ __forceinline__ void put(int t, float value) const {
-      if (t < length) store_sample(data + t, t < end ? value : 0.f);
+      if (t < length) store_sample(data + t, ends == Ends::length || t < end ? value : 0.f);
     }
     __device__ __forceinline__ void operator()(int t, float2 weight, float2 value) const {
       put(t, real_dot(weight, value));
@@ -79,7 +78,7 @@ struct SignalSink {
   __device__ __forceinline__ Row row(int b, int c, int first) const {
     const Sequence at(sizes, signal.batch_stride, b);
     return {keep(static_cast<T*>(signal.data) + at.start + c * signal.channel_stride + first), at.length - first,
-            (ends == Ends::valid ? at.valid : at.length) - first};
+            at.valid - first};
   }
 };
 

@@ -32,12 +32,12 @@ void convolve(const Convolution& sizes, Signal u, const float2* spectrum, Signal
 // Through `scratch`, size 32,768 to 262,144.
 namespace columns {
 
-std::size_t convolve_scratch_bytes(const Convolution& sizes, int size);
+std::size_t convolve_scratch_bytes(const Convolution& sizes, const KernelSource& kernel);
 constexpr std::size_t backward_scratch_bytes = 32 << 20;  // half of it for u, half for dy
 
 void spectrum(const KernelSource& kernel, float2* out, cudaStream_t stream);
 // The spectrum is made on the way.
-void convolve(const Convolution& sizes, int size, Signal u, const KernelSource& kernel, float2* spectrum, Signal y,
+void convolve(const Convolution& sizes, Signal u, const KernelSource& kernel, float2* spectrum, Signal y,
               float2* scratch, cudaStream_t stream);
 // du, and the spectrum of the kernel's gradient.
 void backward(const Convolution& sizes, int size, Signal dy, Signal u, const float2* spectrum, Signal du, float2* sum,

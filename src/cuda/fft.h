@@ -28,12 +28,6 @@ __device__ __forceinline__ float2 operator*(float2 a, One) { return a; }
 __device__ __forceinline__ One conj(One) { return {}; }
 // Re(conj(a) b): what is left of b when the weight a is undone.
 __device__ __forceinline__ float real_dot(float2 a, float2 b) { return a.x * b.x + a.y * b.y; }
-// e^{-2 pi i turns} as the forward transform uses it, its conjugate going back.
-template <int sign>
-__device__ __forceinline__ float2 directed(float2 a) {
-  return sign == forward ? a : conj(a);
-}
-
 // f(std::integral_constant<int, i>) for i = 0 .. count-1: every index is a constant, so arrays stay in registers.
 template <int count, class F>
 __device__ __forceinline__ void unroll(F&& f) {
@@ -42,6 +36,8 @@ __device__ __forceinline__ void unroll(F&& f) {
 }
 
 namespace constant {
+
+constexpr double pi = 3.14159265358979323846;
 
 constexpr double sine(double x) {  // |x| <= pi / 4
   double term = x, sum = x;
@@ -61,8 +57,7 @@ struct Root {
 // e^{-2 pi i k / n}, n a multiple of 8 or a divisor of it, rounded once.
 constexpr Root root(long k, long n) {
   k = (k % n + n) % n;
-  const long eighth = 8 * k / n;  // which octant
-  constexpr double pi = 3.14159265358979323846;
+  const long eighth = 8 * k / n;          // which octant
   const long quarter = (eighth + 1) / 2;  // the nearest multiple of a quarter turn
   const double rest = 2 * pi * static_cast<double>(4 * k - quarter * n) / static_cast<double>(4 * n);
   const double c = cosine(rest), s = sine(rest);
@@ -181,11 +176,16 @@ constexpr Roots make_roots() {
 }
 __device__ const Roots roots = make_roots();
 
-// e^{-2 pi i k / n} for |k| < 2^24 and n a power of two.
-__device__ __forceinline__ float2 root(int k, int n) {
-  float2 w;
-  sincospif(-2.f * static_cast<float>(k) / static_cast<float>(n), &w.y, &w.x);
-  return w;
+// e^{-2 pi i k / n} for a power of two n: from the table, and of the rest of the angle, which is below 2 pi / 1024, the
+// terms that count in float32.
+template <int n>
+__device__ __forceinline__ float2 root(int k) {
+  static_assert(n >= root_count && (n & (n - 1)) == 0);
+  constexpr int steps = n / root_count;
+  const float2 coarse = load_here(roots.at + ((k >> log2_of(steps)) & (root_count - 1)));
+  const float angle = static_cast<float>(k & (steps - 1)) * static_cast<float>(2 * constant::pi / n);
+  const float square = angle * angle;
+  return coarse * float2{1.f - 0.5f * square, angle * (square * (1.f / 6.f) - 1.f)};
 }
 
 // 1,024 points in a warp. Between transforms lane l holds points l + 32 i, i < 32, in time and in frequency alike.
@@ -195,18 +195,35 @@ constexpr int size = 1024, each = 32;
 constexpr int row = 34;             // of the exchange: 32, and 2 so that 16-byte accesses hit every bank once
 constexpr int buffer = each * row;  // complex numbers of shared memory a warp needs
 
-// x[k] e^{sign 2 pi i lane k / 1024}.
-template <int sign>
-__device__ __forceinline__ void twiddle(float2* x, int lane) {
-  float2 power[5];
-  unroll<5>([&](auto j) { power[j] = directed<sign>(load_here(roots.at + ((lane << j) & (root_count - 1)))); });
-  for_powers<32>(power, [&](auto k, float2 w) { x[k] = x[k] * w; });
-}
+// f(k, e^{-2 pi i lane k / 1024}) for k = 1 .. 31, between the two stages: computed, ...
+struct Twiddles {
+  template <class F>
+  __device__ __forceinline__ void operator()(int lane, F&& f) const {
+    float2 power[5];
+    unroll<5>([&](auto j) { power[j] = load_here(roots.at + ((lane << j) & (root_count - 1))); });
+    for_powers<32>(power, f);
+  }
+};
+// ... or from a table in shared memory, which the warps of a block share.
+struct TwiddleTable {
+  const float2* table;
+
+  // By all threads of the block, which have to meet before they use it.
+  static __device__ __forceinline__ TwiddleTable make(float2* memory) {
+    for (int i = threadIdx.x; i < size; i += blockDim.x) memory[i] = roots.at[(i / 32) * (i % 32)];
+    return {memory};
+  }
+  template <class F>
+  __device__ __forceinline__ void operator()(int lane, F&& f) const {
+    unroll<31>([&](auto k) { f(std::integral_constant<int, k + 1>(), table[32 * (k + 1) + lane]); });
+  }
+};
 
 // The exchange buffer may hold anything before and after; the warp has it for itself.
-__device__ __forceinline__ void fft_forward(float2* x, float2* exchange, int lane) {
+template <class T = Twiddles>
+__device__ __forceinline__ void fft_forward(float2* x, float2* exchange, int lane, const T& twiddles = {}) {
   fft<32, forward>(x);
-  twiddle<forward>(x, lane);
+  twiddles(lane, [&](auto k, float2 w) { x[k] = x[k] * w; });
   __syncwarp();
   unroll<32>([&](auto k) { exchange[k * row + lane] = x[k]; });
   __syncwarp();
@@ -219,9 +236,10 @@ __device__ __forceinline__ void fft_forward(float2* x, float2* exchange, int lan
   fft<32, forward>(x);
 }
 
-__device__ __forceinline__ void fft_inverse(float2* x, float2* exchange, int lane) {
+template <class T = Twiddles>
+__device__ __forceinline__ void fft_inverse(float2* x, float2* exchange, int lane, const T& twiddles = {}) {
   fft<32, inverse>(x);
-  twiddle<inverse>(x, lane);
+  twiddles(lane, [&](auto k, float2 w) { x[k] = x[k] * conj(w); });
   __syncwarp();
   float4* to = reinterpret_cast<float4*>(exchange + lane * row);
   unroll<16>([&](auto i) { to[i] = {x[2 * i].x, x[2 * i].y, x[2 * i + 1].x, x[2 * i + 1].y}; });
