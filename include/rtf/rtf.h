@@ -18,6 +18,7 @@
 #include "rtf/npy.h"
 #include "rtf/random.h"
 #include "rtf/recurrence.h"
+#include "rtf/response.h"
 #include "rtf/safetensors.h"
 #include "rtf/signal.h"
 #include "rtf/stability.h"
