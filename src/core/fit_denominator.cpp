@@ -1,0 +1,217 @@
+#include "core/fit_denominator.h"
+
+#include <Eigen/Eigenvalues>
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "core/hankel.h"
+#include "core/pole_product.h"
+#include "rtf/stability.h"
+
+namespace rtf {
+
+using Eigen::HouseholderQR;
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+namespace {
+
+constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
+
+VectorXd vector(const std::vector<double>& x, Index size) {
+  VectorXd result = VectorXd::Zero(size);
+  std::copy(x.begin(), x.end(), result.begin());
+  return result;
+}
+
+// The least-squares problem in the change of a alone, |z - R change|: numerators are eliminated by what their columns
+// span, channels are stacked one after the other.
+struct ReducedProblem {
+  MatrixXd R;  // (order, order)
+  VectorXd z;
+};
+
+ReducedProblem reduce_to_denominator(const FitTarget& target, const FitPoint& point, bool linear) {
+  const Index n = target.order, below = target.data.rows() - point.columns();
+  MatrixXd stacked(0, n + 1);
+  for (Index c = 0; c < target.data.cols(); ++c) {
+    const MatrixXd columns =
+        point.factors.householderQ().adjoint() *
+        target.denominator_columns(point.a, linear ? VectorXd(target.data.col(c)) : point.response(c));
+    MatrixXd grown(stacked.rows() + below, n + 1);
+    grown << stacked, (MatrixXd(below, n + 1) << columns.bottomRows(below), point.rotated.col(c).tail(below)).finished();
+    stacked = std::move(grown);
+    if (stacked.rows() <= n + 1) continue;
+    const HouseholderQR<MatrixXd> qr(stacked);
+    stacked = qr.matrixQR().topRows(n + 1).triangularView<Eigen::Upper>();
+  }
+  ReducedProblem problem{MatrixXd::Zero(n, n), VectorXd::Zero(n)};
+  const Index rows = std::min(n, stacked.rows());
+  problem.R.topRows(rows) = stacked.topLeftCorner(rows, n);
+  problem.z.head(rows) = stacked.col(n).head(rows);
+  return problem;
+}
+
+// min |z - R x|^2 + |damping x|^2.
+VectorXd damped_solution(const ReducedProblem& problem, double damping) {
+  const Index n = problem.R.cols();
+  MatrixXd rows(2 * n, n);
+  rows << problem.R, MatrixXd(VectorXd::Constant(n, damping).asDiagonal());
+  VectorXd right = VectorXd::Zero(2 * n);
+  right.head(n) = problem.z;
+  return HouseholderQR<MatrixXd>(rows).solve(right);
+}
+
+// Poles outside the circle moved to their mirror images inside; unchanged when there are none.
+VectorXd reflected(const VectorXd& a) {
+  auto found = poles({a.data(), static_cast<std::size_t>(a.size())});
+  bool any = false;
+  for (auto& pole : found) {
+    if (std::abs(pole) <= 1) continue;
+    pole = 1.0 / std::conj(pole);
+    any = true;
+  }
+  return any ? vector(denominator_from_poles(found), a.size()) : a;
+}
+
+// All poles drawn towards zero until the target allows them.
+VectorXd drawn_in(const FitTarget& target, const VectorXd& a) {
+  for (double distance = 0x1p-10; distance < 1; distance *= 2) {
+    VectorXd scaled = a;
+    double power = 1;
+    for (double& value : scaled) value *= power *= 1 - distance;
+    if (target.allows(scaled)) return scaled;
+  }
+  return VectorXd::Zero(a.size());
+}
+
+VectorXd characteristic(const MatrixXd& A, Index order) {
+  const Eigen::EigenSolver<MatrixXd> solver(A, false);
+  std::vector<std::complex<double>> found(solver.eigenvalues().begin(), solver.eigenvalues().end());
+  return vector(denominator_from_poles(found), order);
+}
+
+Index numerical_rank(const VectorXd& values, Index size) {
+  const double smallest = 10 * kEpsilon * static_cast<double>(size) * values[0];
+  return std::count_if(values.begin(), values.end(), [&](double value) { return value > smallest; });
+}
+
+// Balanced truncation to `order` of a kernel that is zero past its end: there the state is shifted by the projection of
+// the shift onto the leading vectors.
+VectorXd balanced_denominator(const HankelSpectrum& spectrum, Index order, Index size) {
+  const Index rows = spectrum.vectors.rows(), rank = std::min(order, numerical_rank(spectrum.values, rows));
+  const auto vectors = spectrum.vectors.leftCols(rank);
+  return characteristic(vectors.topRows(rows - 1).transpose() * vectors.bottomRows(rows - 1), size);
+}
+
+// The square part of the Hankel matrix that the samples fill; its vectors, shifted, are combinations of themselves.
+VectorXd era_denominator(const MatrixXd& samples, Index order) {
+  const Index rows = (samples.rows() + 1) / 2;
+  if (rows < 2) return VectorXd::Zero(order);
+  const HankelSpectrum spectrum = hankel_spectrum(samples, rows, std::min(order, rows - 1));
+  const Index rank = numerical_rank(spectrum.values, rows);
+  const auto vectors = spectrum.vectors.leftCols(rank);
+  const HouseholderQR<MatrixXd> qr(vectors.topRows(rows - 1));
+  return characteristic(qr.solve(vectors.bottomRows(rows - 1)), order);
+}
+
+// Whether the end of the samples is as good as zero.
+bool has_died_out(const MatrixXd& samples) {
+  const Index tail = std::max<Index>(1, samples.rows() / 16);
+  return samples.bottomRows(tail).cwiseAbs().maxCoeff() <= 1e-14 * samples.cwiseAbs().maxCoeff();
+}
+
+}  // namespace
+
+MatrixXd FitPoint::numerators() const {
+  const Index n = columns();
+  MatrixXd result = rotated.topRows(n);
+  factors.matrixQR().topRows(n).triangularView<Eigen::Upper>().solveInPlace(result);
+  return result;
+}
+
+VectorXd FitPoint::response(Index channel) const {
+  VectorXd spanned = VectorXd::Zero(rotated.rows());
+  spanned.head(columns()) = rotated.col(channel).head(columns());
+  return factors.householderQ() * spanned;
+}
+
+FitPoint best_numerators(const FitTarget& target, VectorXd a) {
+  FitPoint point;
+  point.factors.compute(target.numerator_columns(a));
+  point.a = std::move(a);
+  point.rotated = point.factors.householderQ().adjoint() * target.data;
+  point.error = point.rotated.bottomRows(target.data.rows() - point.columns()).squaredNorm();
+  return point;
+}
+
+VectorXd prony_denominator(const FitTarget& target) {
+  const FitPoint origin = best_numerators(target, VectorXd::Zero(target.order));
+  const ReducedProblem problem = reduce_to_denominator(target, origin, true);
+  Eigen::CompleteOrthogonalDecomposition<MatrixXd> solver(target.order, target.order);
+  solver.setThreshold(kEpsilon * static_cast<double>(target.data.rows()));
+  const VectorXd a = solver.compute(problem.R).solve(problem.z);
+  if (target.allows(a)) return a;
+  const VectorXd inside = reflected(a);
+  return target.allows(inside) ? inside : drawn_in(target, inside);
+}
+
+VectorXd hankel_denominator(const KernelTarget& target, VectorXd& values) {
+  const Index n = target.order, rows = target.data.rows();
+  const HankelSpectrum spectrum = hankel_spectrum(target.data, rows, n + 1);
+  values = spectrum.values;
+  std::vector<VectorXd> candidates;
+  VectorXd balanced = balanced_denominator(spectrum, n, n);
+  for (Index used = n / 2; !target.allows(balanced); used /= 2) {
+    if (used == 0) {
+      balanced.setZero();
+      break;
+    }
+    const MatrixXd rest = target.data.bottomRows(rows - (n - used));
+    balanced = balanced_denominator(hankel_spectrum(rest, rest.rows(), used), used, n);
+  }
+  candidates.push_back(balanced);
+  if (!has_died_out(target.data)) candidates.push_back(era_denominator(target.data, n));
+  double least = std::numeric_limits<double>::infinity();
+  for (const VectorXd& a : candidates) {
+    if (!target.allows(a)) continue;
+    const double error = best_numerators(target, a).error;
+    if (error < least) balanced = a;
+    least = std::min(least, error);
+  }
+  return balanced;
+}
+
+FitPoint improve(const FitTarget& target, FitPoint point) {
+  constexpr int most_steps = 50, most_trials = 10;
+  constexpr double enough = 1e-4;  // relative decrease of the squared error that is still worth a step
+  double damping = 1e-3;
+  const double exact = std::pow(kEpsilon, 2) * static_cast<double>(target.data.size());
+  for (int step = 0, slow = 0; step < most_steps && slow < 2 && point.error > exact; ++step) {
+    const ReducedProblem problem = reduce_to_denominator(target, point, false);
+    const double scale = problem.R.norm() / std::sqrt(static_cast<double>(target.order));
+    bool better = false;
+    for (int trial = 0; trial < most_trials && !better; ++trial) {
+      VectorXd a = point.a + damped_solution(problem, std::sqrt(damping) * scale);
+      if (a.allFinite() && !target.allows(a)) a = reflected(a);
+      if (target.allows(a)) {
+        FitPoint next = best_numerators(target, std::move(a));
+        if (next.error < point.error) {
+          slow = next.error > (1 - enough) * point.error ? slow + 1 : 0;
+          point = std::move(next);
+          better = true;
+        }
+      }
+      damping *= better ? (trial == 0 ? 0.2 : 1.0) : 5.0;
+    }
+    if (!better) break;
+  }
+  return point;
+}
+
+}  // namespace rtf

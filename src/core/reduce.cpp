@@ -1,0 +1,183 @@
+#include "rtf/reduce.h"
+
+#include <Eigen/Core>
+#include <Eigen/Eigenvalues>
+#include <Eigen/SVD>
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "core/arguments.h"
+#include "core/lattice.h"
+#include "core/lyapunov.h"
+#include "core/pole_product.h"
+#include "rtf/response.h"
+#include "rtf/stability.h"
+
+namespace rtf {
+namespace {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+using RowMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+constexpr std::size_t grid = 4096;
+
+MatrixXd matrix(const std::vector<double>& values, std::size_t rows, std::size_t columns) {
+  return Eigen::Map<const RowMatrix>(values.data(), static_cast<Index>(rows), static_cast<Index>(columns));
+}
+
+std::vector<double> values(const MatrixXd& matrix) {
+  std::vector<double> result(static_cast<std::size_t>(matrix.size()));
+  Eigen::Map<RowMatrix>(result.data(), matrix.rows(), matrix.cols()) = matrix;
+  return result;
+}
+
+struct Truncated {
+  MatrixXd A, B, C;
+  VectorXd hankel;
+  double bound;
+};
+
+// The square-root method: reachability is L L^T, observability R^T R, and R L = U S V^T holds all that is needed.
+Truncated truncate(const MatrixXd& A, const MatrixXd& B, const MatrixXd& C, const MatrixXd& L, const MatrixXd& R,
+                   Index order) {
+  const Eigen::BDCSVD<MatrixXd> svd(R * L, Eigen::ComputeThinU | Eigen::ComputeThinV);
+  Truncated result;
+  result.hankel = VectorXd::Zero(A.rows());
+  result.hankel.head(svd.singularValues().size()) = svd.singularValues();
+  const double none = std::numeric_limits<double>::epsilon() * static_cast<double>(A.rows()) * result.hankel[0];
+  const Index rank = std::count_if(result.hankel.begin(), result.hankel.end(), [&](double s) { return s > none; });
+  const Index kept = std::min(order, rank);
+  const VectorXd root = result.hankel.head(kept).cwiseSqrt().cwiseInverse();
+  const MatrixXd left = root.asDiagonal() * svd.matrixU().leftCols(kept).transpose() * R;
+  const MatrixXd right = L * svd.matrixV().leftCols(kept) * root.asDiagonal();
+  result.A = left * A * right;
+  result.B = left * B;
+  result.C = C * right;
+  result.bound = 2 * result.hankel.tail(A.rows() - kept).sum();
+  return result;
+}
+
+void check_order(std::size_t order, std::size_t present) {
+  if (order > present)
+    fail(ErrorCode::argument, "reduce", "order {} is above the order {} of the system; at most that is possible", order,
+         present);
+}
+
+// One group of a transfer function as one input and an output for each channel, in the coordinates of its lattice:
+// there L is the identity.
+Truncated truncate_group(const TransferFunction& tf, std::size_t group, std::size_t order) {
+  const std::size_t n = tf.order, members = tf.channels / tf.groups;
+  const std::span<const double> a(tf.a.data() + group * n, n);
+  MatrixXd A, B, C(static_cast<Index>(members), static_cast<Index>(n));
+  for (std::size_t c = 0; c < members; ++c) {
+    const auto lattice = to_lattice(a, std::span(tf.b).subspan((group * members + c) * n, n));
+    if (!lattice)
+      fail(ErrorCode::unstable, "reduce",
+           "denominator {} has a pole of modulus {:.9g}; balanced truncation needs every pole inside the circle: "
+           "stabilize the filter first",
+           group, pole_radius(a));
+    if (c == 0) A = matrix(lattice->transition(), n, n), B = matrix(lattice->input(), n, 1);
+    C.row(static_cast<Index>(c)) = Eigen::Map<const Eigen::RowVectorXd>(lattice->output.data(), static_cast<Index>(n));
+  }
+  const MatrixXd identity = MatrixXd::Identity(A.rows(), A.cols());
+  return truncate(A, B, C, identity, gramian_factor(A, C, "reduce"), static_cast<Index>(order));
+}
+
+// a from the eigenvalues of A, b from the first responses: B = A h.
+void write_group(const Truncated& system, TransferFunction& tf, std::size_t group) {
+  const Index n = system.A.rows();
+  const std::size_t order = tf.order, members = tf.channels / tf.groups;
+  if (n == 0) return;
+  const Eigen::EigenSolver<MatrixXd> solver(system.A, false);
+  const std::vector<std::complex<double>> poles(solver.eigenvalues().begin(), solver.eigenvalues().end());
+  const std::vector<double> a = denominator_from_poles(poles);
+  std::copy(a.begin(), a.end(), tf.a.begin() + static_cast<std::ptrdiff_t>(group * order));
+  MatrixXd response(system.C.rows(), n);
+  VectorXd state = system.B;
+  for (Index t = 0; t < n; ++t, state = system.A * state) response.col(t) = system.C * state;
+  for (std::size_t c = 0; c < members; ++c)
+    for (Index k = 0; k < n; ++k) {
+      long double sum = response(static_cast<Index>(c), k);
+      for (Index j = 1; j <= k; ++j)
+        sum += static_cast<long double>(a[static_cast<std::size_t>(j - 1)]) * response(static_cast<Index>(c), k - j);
+      tf.b[(group * members + c) * order + static_cast<std::size_t>(k)] = static_cast<double>(sum);
+    }
+}
+
+// Evenly spaced, and where either filter peaks.
+std::vector<double> error_angles(const TransferFunction& full, const TransferFunction& reduced, std::size_t group) {
+  std::vector<double> angles;
+  for (std::size_t i = 0; i <= grid; ++i)
+    angles.push_back(std::numbers::pi * static_cast<double>(i) / static_cast<double>(grid));
+  for (const TransferFunction* tf : {&full, &reduced})
+    for (const auto& pole : poles(std::span(tf->a).subspan(group * tf->order, tf->order)))
+      angles.push_back(std::abs(std::arg(pole)));
+  return angles;
+}
+
+TransferFunction one_channel(const TransferFunction& tf, std::size_t channel) {
+  TransferFunction one = make_coefficients(1, 1, tf.order);
+  const CoefficientsView view(tf);
+  one.a.assign(view.denominator(channel), view.denominator(channel) + tf.order);
+  one.b.assign(view.numerator(channel), view.numerator(channel) + tf.order);
+  one.h0[0] = tf.h0[channel];
+  return one;
+}
+
+}  // namespace
+
+StateSpaceReduction reduce(const StateSpace& system, std::size_t order) {
+  validate(system, "reduce");
+  check_order(order, system.order);
+  StateSpaceReduction result;
+  result.system.inputs = system.inputs;
+  result.system.outputs = system.outputs;
+  result.system.D = system.D;
+  if (system.order == 0) return result;
+  const MatrixXd A = matrix(system.A, system.order, system.order);
+  const MatrixXd B = matrix(system.B, system.order, system.inputs), C = matrix(system.C, system.outputs, system.order);
+  const MatrixXd reach = gramian_factor(A.transpose(), B.transpose(), "reduce");
+  const Truncated truncated =
+      truncate(A, B, C, reach.transpose(), gramian_factor(A, C, "reduce"), static_cast<Index>(order));
+  result.system.order = static_cast<std::size_t>(truncated.A.rows());
+  result.system.A = values(truncated.A);
+  result.system.B = values(truncated.B);
+  result.system.C = values(truncated.C);
+  result.hankel.assign(truncated.hankel.begin(), truncated.hankel.end());
+  result.bound = truncated.bound;
+  return result;
+}
+
+Reduction reduce(const TransferFunction& tf, std::size_t order, Executor& executor) {
+  validate(tf, "reduce");
+  check_order(order, tf.order);
+  Reduction result;
+  result.tf = make_coefficients(tf.channels, tf.groups, order);
+  result.tf.h0 = tf.h0;
+  result.hankel.resize(tf.groups);
+  result.bound.assign(tf.groups, 0.0);
+  result.error.assign(tf.channels, 0.0);
+  if (tf.order == 0) return result;
+  std::vector<std::vector<double>> angles(tf.groups);
+  parallel_for(executor, tf.groups, [&](std::size_t g, std::size_t) {
+    const Truncated truncated = truncate_group(tf, g, order);
+    write_group(truncated, result.tf, g);
+    result.hankel[g].assign(truncated.hankel.begin(), truncated.hankel.end());
+    result.bound[g] = truncated.bound;
+    angles[g] = error_angles(tf, result.tf, g);
+  });
+  for (std::size_t c = 0; c < tf.channels; ++c) {
+    const std::vector<double>& at = angles[tf.group_of(c)];
+    const auto full = frequency_response(one_channel(tf, c), at);
+    const auto reduced = frequency_response(one_channel(result.tf, c), at);
+    for (std::size_t i = 0; i < at.size(); ++i)
+      result.error[c] = std::max(result.error[c], std::abs(full[i] - reduced[i]));
+  }
+  return result;
+}
+
+}  // namespace rtf

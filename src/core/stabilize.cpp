@@ -1,0 +1,200 @@
+#include "rtf/stabilize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <span>
+
+#include "core/arguments.h"
+#include "core/fit_group.h"
+#include "core/pole_product.h"
+#include "core/polynomial.h"
+#include "rtf/correction.h"
+#include "rtf/kernel.h"
+#include "rtf/stability.h"
+
+namespace rtf {
+namespace {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+std::span<const double> denominator(const Coefficients& c, std::size_t group) {
+  return std::span(c.a).subspan(group * c.order, c.order);
+}
+
+bool needs_change(const Coefficients& c, std::size_t group, StabilizeMethod method) {
+  const auto a = denominator(c, group);
+  return method == StabilizeMethod::montel ? l1_norm(a) > montel_norm : !is_stable(a);
+}
+
+// Mirrors the poles outside the circle. |1 - p w| = |p| |1 - w / conj(p)| there, so the whole numerator h0 A + B is
+// divided by their product. False when a pole stays on the circle.
+bool reflect_group(Coefficients& c, std::size_t group) {
+  const std::size_t n = c.order, members = c.channels / c.groups;
+  const std::vector<double> a = with_leading_one(denominator(c, group));
+  auto found = poles(denominator(c, group));
+  double product = 1;
+  for (auto& pole : found) {
+    if (!(std::abs(pole) > 1)) continue;
+    product *= std::abs(pole);
+    pole = 1.0 / std::conj(pole);
+  }
+  const std::vector<double> mirrored = denominator_from_poles(found);
+  if (!std::isfinite(product) || !is_stable(mirrored)) return false;
+  std::copy(mirrored.begin(), mirrored.end(), c.a.begin() + static_cast<std::ptrdiff_t>(group * n));
+  for (std::size_t channel = group * members; channel < (group + 1) * members; ++channel) {
+    double* b = c.b.data() + channel * n;
+    const double h0 = c.h0[channel], new_h0 = h0 / product;
+    for (std::size_t k = 0; k < n; ++k) b[k] = (h0 * a[k + 1] + b[k]) / product - new_h0 * mirrored[k];
+    c.h0[channel] = new_h0;
+  }
+  return true;
+}
+
+// Kernels as columns, (length, channels).
+MatrixXd columns(const std::vector<double>& kernels, std::size_t channels) {
+  const auto length = static_cast<Index>(kernels.size() / channels);
+  return Eigen::Map<const MatrixXd>(kernels.data(), length, static_cast<Index>(channels));
+}
+
+std::vector<double> relative_errors(const MatrixXd& kernels, const MatrixXd& wanted) {
+  std::vector<double> errors;
+  for (Index c = 0; c < wanted.cols(); ++c) {
+    const double error = (kernels.col(c) - wanted.col(c)).stableNorm(), whole = wanted.col(c).stableNorm();
+    errors.push_back(whole > 0 ? error / whole : error);
+  }
+  return errors;
+}
+
+void check_kernel(const MatrixXd& kernels) {
+  if (!kernels.allFinite())
+    fail(ErrorCode::unstable, "stabilize", "the kernel overflows within {} samples; choose a shorter length",
+         kernels.rows());
+}
+
+// The denominator of a group fitted or projected, and its numerators, for kernels whose first samples are the h0.
+void fit_to_kernels(TransferFunction& tf, std::size_t group, StabilizeMethod method, const MatrixXd& kernels,
+                    const std::optional<VectorXd>& reflected) {
+  const std::size_t n = tf.order, members = tf.channels / tf.groups;
+  const auto first = static_cast<Index>(group * members), count = static_cast<Index>(members);
+  const MatrixXd samples = kernels.middleCols(first, count).bottomRows(kernels.rows() - 1);
+  VectorXd a;
+  MatrixXd b;
+  if (method == StabilizeMethod::refit) {
+    GroupFit fitted = fit_group(samples, static_cast<Index>(n), FitMethod::iterative, reflected);
+    a = std::move(fitted.a);
+    b = std::move(fitted.b);
+    // A shared denominator may be better for the group and worse for a channel; mirrored poles with numerators of their
+    // own are no worse than reflect for any.
+    if (reflected && count > 1) {
+      MatrixXd refitted = fit_numerators(samples, *reflected);
+      if ((kernel_errors(a, b, samples).array() > kernel_errors(*reflected, refitted, samples).array()).any()) {
+        a = *reflected;
+        b = std::move(refitted);
+      }
+    }
+  } else {
+    const auto old = denominator(tf, group);
+    a = Eigen::Map<const VectorXd>(old.data(), static_cast<Index>(n)) * (montel_norm / l1_norm(old));
+    b = fit_numerators(samples, a);
+  }
+  std::copy(a.begin(), a.end(), tf.a.begin() + static_cast<std::ptrdiff_t>(group * n));
+  std::copy_n(b.data(), b.size(), tf.b.begin() + static_cast<std::ptrdiff_t>(group * members * n));
+  for (Index c = 0; c < count; ++c) tf.h0[static_cast<std::size_t>(first + c)] = kernels(0, first + c);
+}
+
+// Group by group into `to`, from another filter of the same sizes.
+void copy_group(const Coefficients& from, Coefficients& to, std::size_t group) {
+  const std::size_t n = to.order, members = to.channels / to.groups;
+  const auto part = [](const std::vector<double>& x, std::vector<double>& y, std::size_t first, std::size_t count) {
+    std::copy_n(x.begin() + static_cast<std::ptrdiff_t>(first), count, y.begin() + static_cast<std::ptrdiff_t>(first));
+  };
+  part(from.a, to.a, group * n, n);
+  part(from.b, to.b, group * members * n, members * n);
+  part(from.h0, to.h0, group * members, members);
+}
+
+std::vector<double> kernel_of(const TransferFunction& tf, std::size_t length) { return exact_kernel(tf, length); }
+std::vector<double> kernel_of(const TrainedTransferFunction& trained, std::size_t) { return wrapped_kernel(trained); }
+
+TransferFunction in_the_form_of(const TransferFunction&, TransferFunction plain) { return plain; }
+TrainedTransferFunction in_the_form_of(const TrainedTransferFunction& trained, const TransferFunction& plain) {
+  return wrap(plain, trained.length);
+}
+
+template <class Value>
+Stabilized<Value> stabilize_any(const Value& given, StabilizeMethod method, std::size_t length, Executor& executor) {
+  validate(given, "stabilize");
+  if (length < 1) fail(ErrorCode::argument, "stabilize", "length is 0; at least 1 is needed");
+  const std::size_t groups = given.groups, members = given.channels / groups;
+  const MatrixXd wanted = columns(kernel_of(given, length), given.channels);
+  check_kernel(wanted);
+
+  Value mirrored = given;
+  std::vector<char> changed(groups), reflects(groups, 1);
+  parallel_for(executor, groups, [&](std::size_t g, std::size_t) {
+    changed[g] = needs_change(given, g, method);
+    if (!is_stable(denominator(given, g))) reflects[g] = reflect_group(mirrored, g);
+  });
+  Stabilized<Value> result;
+  result.reflect_error = relative_errors(columns(kernel_of(mirrored, length), given.channels), wanted);
+  for (std::size_t c = 0; c < given.channels; ++c)
+    if (!reflects[c / members]) result.reflect_error[c] = kInfinity;
+
+  if (method == StabilizeMethod::reflect) {
+    for (std::size_t g = 0; g < groups; ++g)
+      if (changed[g] && !reflects[g])
+        fail(ErrorCode::unstable, "stabilize",
+             "denominator {} has a pole on the unit circle, where |H| has no finite value to keep; use refit or montel",
+             g);
+    result.filter = std::move(mirrored);
+    result.error = result.reflect_error;
+    return result;
+  }
+
+  // Groups that stay are left out of the fits, and keep their bits.
+  TransferFunction plain = make_coefficients(given.channels, groups, given.order);
+  parallel_for(executor, groups, [&](std::size_t g, std::size_t) {
+    if (!changed[g]) return;
+    const auto a = denominator(mirrored, g);
+    std::optional<VectorXd> start;
+    if (reflects[g]) start = Eigen::Map<const VectorXd>(a.data(), static_cast<Index>(a.size()));
+    if (method == StabilizeMethod::montel) copy_group(given, plain, g);
+    fit_to_kernels(plain, g, method, wanted, start);
+  });
+  const Value fitted = in_the_form_of(given, plain);
+  result.filter = given;
+  for (std::size_t g = 0; g < groups; ++g)
+    if (changed[g]) copy_group(fitted, result.filter, g);
+  result.error = relative_errors(columns(kernel_of(result.filter, length), given.channels), wanted);
+
+  if (method == StabilizeMethod::refit)
+    for (std::size_t g = 0; g < groups; ++g) {
+      bool worse = false;
+      for (std::size_t c = g * members; c < (g + 1) * members; ++c) worse |= result.error[c] > result.reflect_error[c];
+      if (!worse) continue;
+      copy_group(mirrored, result.filter, g);
+      std::copy_n(result.reflect_error.begin() + static_cast<std::ptrdiff_t>(g * members), members,
+                  result.error.begin() + static_cast<std::ptrdiff_t>(g * members));
+    }
+  return result;
+}
+
+}  // namespace
+
+Stabilized<TransferFunction> stabilize(const TransferFunction& tf, StabilizeMethod method, std::size_t length,
+                                       Executor& executor) {
+  return stabilize_any(tf, method, length, executor);
+}
+
+Stabilized<TrainedTransferFunction> stabilize(const TrainedTransferFunction& trained, StabilizeMethod method,
+                                              Executor& executor) {
+  return stabilize_any(trained, method, trained.length, executor);
+}
+
+}  // namespace rtf
