@@ -12,20 +12,20 @@
 
 namespace rtf::cli {
 
-void add_common(CLI::App& command, CommonOptions& options, const std::string& example) {
-  command.add_option("FILTER", options.filter, "filter file: JSON, or safetensors by its suffix")
-      ->required()
-      ->type_name("");
+void add_common(CLI::App& command, CommonOptions& options, const std::string& example, const std::string& name,
+                const std::string& description) {
+  command.add_option(name, options.filter, description)->required()->type_name("");
   command.add_flag("-q,--quiet", options.quiet, "print no notes and no warnings");
   add_command_flags(command, example);
 }
 
-CLI::Option* add_count(CLI::App& command, const std::string& name, std::size_t& value, const std::string& description) {
-  const auto parse = [&value, name](const std::string& text) {
+CLI::Option* add_count(CLI::App& command, const std::string& name, std::size_t& value, const std::string& description,
+                       std::size_t least) {
+  const auto parse = [&value, name, least](const std::string& text) {
     std::size_t parsed = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed);
-    if (error != std::errc() || end != text.data() + text.size() || parsed < 1 || parsed > std::size_t{1} << 53) {
-      throw CLI::ValidationError(name, fmt::format("'{}' is not a whole number from 1 to 2^53", text));
+    if (error != std::errc() || end != text.data() + text.size() || parsed < least || parsed > std::size_t{1} << 53) {
+      throw CLI::ValidationError(name, fmt::format("'{}' is not a whole number from {} to 2^53", text, least));
     }
     value = parsed;
   };

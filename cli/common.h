@@ -15,18 +15,23 @@ namespace rtf::cli {
 
 void add_correct(CLI::App& app);
 void add_filter(CLI::App& app);
+void add_fit(CLI::App& app);
 void add_info(CLI::App& app);
 void add_kernel(CLI::App& app);
 void add_poles(CLI::App& app);
+void add_reduce(CLI::App& app);
+void add_stabilize(CLI::App& app);
 void add_wrap(CLI::App& app);
 
 struct CommonOptions {
-  std::string filter;
+  std::string filter;  // the file that the command is about
   bool quiet = false;
 };
 
-// The filter file, --quiet, --version and an example in --help.
-void add_common(CLI::App& command, CommonOptions& options, const std::string& example);
+// The file, --quiet, --version and an example in --help.
+void add_common(CLI::App& command, CommonOptions& options, const std::string& example,
+                const std::string& name = "FILTER",
+                const std::string& description = "filter file: JSON, or safetensors by its suffix");
 
 // A subcommand whose options live in an Options of its own; `run` is called when the whole line has been parsed.
 template <class Options>
@@ -41,8 +46,9 @@ CLI::App& add_command(CLI::App& app, const std::string& name, const std::string&
   return command;
 }
 
-// An option that takes a whole number from 1 on.
-CLI::Option* add_count(CLI::App& command, const std::string& name, std::size_t& value, const std::string& description);
+// An option that takes a whole number from `least` on.
+CLI::Option* add_count(CLI::App& command, const std::string& name, std::size_t& value, const std::string& description,
+                       std::size_t least = 1);
 CLI::Option* add_output(CLI::App& command, std::string& path, const std::string& description);
 CLI::Option* add_data_type(CLI::App& command, std::string& name, const std::string& description);
 

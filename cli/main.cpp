@@ -17,6 +17,9 @@ int main(int argc, char** argv) {
   rtf::cli::add_correct(app);
   rtf::cli::add_wrap(app);
   rtf::cli::add_poles(app);
+  rtf::cli::add_fit(app);
+  rtf::cli::add_reduce(app);
+  rtf::cli::add_stabilize(app);
   rtf::cli::add_info(app);
   rtf::cli::add_training_commands(app, argv);
   return rtf::cli::run_program(app, argc, argv);

@@ -27,9 +27,10 @@ struct FitOptions {
 // that lie close together, and a method whose poles do draws back to fewer of them.
 struct Fit {
   TransferFunction tf;
-  std::vector<double> error;                // (channels): |samples - fit| / |samples| in l2, 0 when both are zero
-  std::vector<double> radius;               // (groups): largest pole modulus
-  std::vector<std::vector<double>> hankel;  // of a group, the leading order + 1 singular values of the samples; not for prony
+  std::vector<double> error;   // (channels): |samples - fit| / |samples| in l2, 0 when both are zero
+  std::vector<double> radius;  // (groups): largest pole modulus
+  std::vector<std::vector<double>>
+      hankel;  // of a group, the leading order + 1 singular values of the samples; not for prony
 };
 
 // kernel is (channels, length), row by row.

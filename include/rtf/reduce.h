@@ -13,7 +13,7 @@ namespace rtf {
 struct StateSpaceReduction {
   StateSpace system;           // of the order asked for, or less where the given system has no more; balanced
   std::vector<double> hankel;  // Hankel singular values of the given system, largest first
-  double bound = 0;            // on the largest singular value of the difference over all frequencies: 2 (sum of those cut)
+  double bound = 0;  // on the largest singular value of the difference over all frequencies: 2 (sum of those cut)
 };
 
 // Throws ErrorCode::unstable unless every pole is inside the circle.

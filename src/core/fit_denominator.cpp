@@ -44,7 +44,8 @@ ReducedProblem reduce_to_denominator(const FitTarget& target, const FitPoint& po
         point.factors.householderQ().adjoint() *
         target.denominator_columns(point.a, linear ? VectorXd(target.data.col(c)) : point.response(c));
     MatrixXd grown(stacked.rows() + below, n + 1);
-    grown << stacked, (MatrixXd(below, n + 1) << columns.bottomRows(below), point.rotated.col(c).tail(below)).finished();
+    grown << stacked,
+        (MatrixXd(below, n + 1) << columns.bottomRows(below), point.rotated.col(c).tail(below)).finished();
     stacked = std::move(grown);
     if (stacked.rows() <= n + 1) continue;
     const HouseholderQR<MatrixXd> qr(stacked);

@@ -27,9 +27,9 @@ FitPoint best_numerators(const FitTarget& target, Eigen::VectorXd a);
 Eigen::VectorXd prony_denominator(const FitTarget& target);
 
 // The best of balanced truncation of the samples, taken as zero past their end, and of the shift invariance of the part
-// of the Hankel matrix that they fill (ERA), which is exact for kernels cut short. When direct form does not hold so many
-// poles, the largest power-of-two fraction of them is spent on what follows the first samples.
-// `values` gets the leading order + 1 singular values.
+// of the Hankel matrix that they fill (ERA), which is exact for kernels cut short. When direct form does not hold so
+// many poles, the largest power-of-two fraction of them is spent on what follows the first samples. `values` gets the
+// leading order + 1 singular values.
 Eigen::VectorXd hankel_denominator(const KernelTarget& target, Eigen::VectorXd& values);
 
 // Levenberg-Marquardt on the denominator, numerators eliminated, from a denominator that the target allows to a better

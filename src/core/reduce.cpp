@@ -44,7 +44,8 @@ struct Truncated {
 // The square-root method: reachability is L L^T, observability R^T R, and R L = U S V^T holds all that is needed.
 Truncated truncate(const MatrixXd& A, const MatrixXd& B, const MatrixXd& C, const MatrixXd& L, const MatrixXd& R,
                    Index order) {
-  const Eigen::BDCSVD<MatrixXd> svd(R * L, Eigen::ComputeThinU | Eigen::ComputeThinV);
+  // Eigen 3.4's faster BDCSVD was seen to return values that are off and out of order.
+  const Eigen::JacobiSVD<MatrixXd> svd(R * L, Eigen::ComputeThinU | Eigen::ComputeThinV);
   Truncated result;
   result.hankel = VectorXd::Zero(A.rows());
   result.hankel.head(svd.singularValues().size()) = svd.singularValues();
