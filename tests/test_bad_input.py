@@ -173,6 +173,45 @@ ARGUMENTS = {
     ),
 }
 
+FIT = ["fit", "k.npy", "--order", "3", "-o", "out"]
+
+# Of the toolbox: name: (arguments, what the message must say)
+FITS = {
+    "fit without an order": (["fit", "k.npy", "-o", "out"], "--order"),
+    "fit of a negative order": (["fit", "k.npy", "--order", "-1", "-o", "out"], "'-1'"),
+    "fit of a fractional order": (["fit", "k.npy", "--order", "1.5", "-o", "out"], "'1.5'"),
+    "fit of an order beyond memory": (["fit", "k.npy", "--order", str(10**14), "-o", "out"], "memory"),
+    "fit by an unknown method": ([*FIT, "--method", "magic"], "magic"),
+    "fit of three dimensions": (["fit", "cube.npy", "--order", "3", "-o", "out"], "(2, 2, 2)"),
+    "fit of no samples": (["fit", "empty.npy", "--order", "3", "-o", "out"], "nothing to fit"),
+    "fit of nan": (["fit", "nan.npy", "--order", "3", "-o", "out"], "nan at flat index 2"),
+    "fit of a filter file": (["fit", "good.json", "--order", "3", "-o", "out"], "not an npy file"),
+    "fit of a missing file": (["fit", "none.npy", "--order", "3", "-o", "out"], "none.npy"),
+    "fit into no folder": (["fit", "k.npy", "--order", "3", "-o", "none/out"], "none/out"),
+    "reduce to a higher order": (["reduce", "good.json", "--order", "3", "-o", "out"], "order 3 is above the order 2"),
+    "reduce an unstable filter": (["reduce", "outside.json", "--order", "1", "-o", "out"], "modulus 1.5"),
+    "reduce an unstable trained filter": (["reduce", "unstable.json", "--order", "1", "-o", "out"], "unstable.json"),
+    "reduce a kernel": (["reduce", "k.npy", "--order", "1", "-o", "out"], "not valid JSON"),
+    "stabilize by no method": (["stabilize", "good.json", "-o", "out"], "--method"),
+    "stabilize by an unknown method": (["stabilize", "good.json", "--method", "hope", "-o", "out"], "hope"),
+    "stabilize at another length": (
+        ["stabilize", "trained.json", "--method", "refit", "--length", "17", "-o", "out"],
+        "trained at length 16",
+    ),
+    "stabilize a kernel that overflows": (
+        ["stabilize", "outside.json", "--method", "refit", "--length", "3000", "-o", "out"],
+        "overflows within 3000 samples",
+    ),
+    "reflect a pole on the circle": (
+        ["stabilize", "circle.json", "--method", "reflect", "-o", "out"],
+        "pole on the unit circle",
+    ),
+    "stabilize beyond memory": (
+        ["stabilize", "outside.json", "--method", "montel", "--length", str(10**14), "-o", "out"],
+        "memory",
+    ),
+}
+
 
 @pytest.fixture
 def folder(tmp_path):
@@ -181,10 +220,16 @@ def folder(tmp_path):
     (tmp_path / "f.json").write_text(json.dumps(GOOD))
     (tmp_path / "trained.json").write_text(json.dumps({**GOOD, "length": 16}))
     (tmp_path / "unstable.json").write_text('{"a": [-1.5], "b": [1], "h0": 0, "length": 2000}')
+    (tmp_path / "outside.json").write_text('{"a": [-1.5, 0], "b": [1, 1], "h0": 0}')
+    (tmp_path / "circle.json").write_text('{"a": [-1], "b": [1], "h0": 0}')
     (tmp_path / "huge.json").write_text('{"a": [-0.5], "b": [1e300], "h0": 0}')
     np.save(tmp_path / "u.npy", np.ones((8, 2)))
     np.save(tmp_path / "u1.npy", np.ones(8))
     np.save(tmp_path / "large.npy", np.full((8, 2), 1e200))
+    np.save(tmp_path / "k.npy", np.ones(8))
+    np.save(tmp_path / "nan.npy", np.array([1, 2, np.nan, 3]))
+    np.save(tmp_path / "cube.npy", np.ones((2, 2, 2)))
+    np.save(tmp_path / "empty.npy", np.ones((2, 0)))
     return tmp_path
 
 
@@ -217,6 +262,11 @@ def test_bad_json(rtf_raw, folder, content, text):
 def test_bad_safetensors(rtf_raw, folder, content, text):
     (folder / "f.safetensors").write_bytes(content)
     expect_refusal(rtf_raw, folder, ["kernel", "f.safetensors", "--length", "8", "-o", "out"], text)
+
+
+@pytest.mark.parametrize("arguments, text", FITS.values(), ids=FITS.keys())
+def test_bad_fits(rtf_raw, folder, arguments, text):
+    expect_refusal(rtf_raw, folder, arguments, text)
 
 
 @pytest.mark.parametrize("content, text", NPY.values(), ids=NPY.keys())
