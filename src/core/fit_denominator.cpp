@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/hankel.h"
+#include "core/minimum_phase.h"
 #include "core/pole_product.h"
-#include "rtf/stability.h"
 
 namespace rtf {
 
@@ -68,16 +68,9 @@ VectorXd damped_solution(const ReducedProblem& problem, double damping) {
   return HouseholderQR<MatrixXd>(rows).solve(right);
 }
 
-// Poles outside the circle moved to their mirror images inside; unchanged when there are none.
+// Poles outside the circle moved to their mirror images inside.
 VectorXd reflected(const VectorXd& a) {
-  auto found = poles({a.data(), static_cast<std::size_t>(a.size())});
-  bool any = false;
-  for (auto& pole : found) {
-    if (std::abs(pole) <= 1) continue;
-    pole = 1.0 / std::conj(pole);
-    any = true;
-  }
-  return any ? vector(denominator_from_poles(found), a.size()) : a;
+  return vector(minimum_phase({a.data(), static_cast<std::size_t>(a.size())}), a.size());
 }
 
 // All poles drawn towards zero until the target allows them.
@@ -166,7 +159,6 @@ VectorXd hankel_denominator(const KernelTarget& target, VectorXd& values) {
   const Index n = target.order, rows = target.data.rows();
   const HankelSpectrum spectrum = hankel_spectrum(target.data, rows, n + 1);
   values = spectrum.values;
-  std::vector<VectorXd> candidates;
   VectorXd balanced = balanced_denominator(spectrum, n, n);
   for (Index used = n / 2; !target.allows(balanced); used /= 2) {
     if (used == 0) {
@@ -176,16 +168,12 @@ VectorXd hankel_denominator(const KernelTarget& target, VectorXd& values) {
     const MatrixXd rest = target.data.bottomRows(rows - (n - used));
     balanced = balanced_denominator(hankel_spectrum(rest, rest.rows(), used), used, n);
   }
-  candidates.push_back(balanced);
-  if (!has_died_out(target.data)) candidates.push_back(era_denominator(target.data, n));
-  double least = std::numeric_limits<double>::infinity();
-  for (const VectorXd& a : candidates) {
-    if (!target.allows(a)) continue;
-    const double error = best_numerators(target, a).error;
-    if (error < least) balanced = a;
-    least = std::min(least, error);
-  }
-  return balanced;
+  if (has_died_out(target.data)) return balanced;
+  // Past the samples ERA promises nothing, so it has to be much better on them.
+  const VectorXd era = era_denominator(target.data, n);
+  const bool better =
+      target.allows(era) && best_numerators(target, era).error < 0.25 * best_numerators(target, balanced).error;
+  return better ? era : balanced;
 }
 
 FitPoint improve(const FitTarget& target, FitPoint point) {

@@ -26,10 +26,10 @@ FitPoint best_numerators(const FitTarget& target, Eigen::VectorXd a);
 // frequency response. Of several solutions the smallest; poles outside the circle are reflected.
 Eigen::VectorXd prony_denominator(const FitTarget& target);
 
-// The best of balanced truncation of the samples, taken as zero past their end, and of the shift invariance of the part
-// of the Hankel matrix that they fill (ERA), which is exact for kernels cut short. When direct form does not hold so
-// many poles, the largest power-of-two fraction of them is spent on what follows the first samples. `values` gets the
-// leading order + 1 singular values.
+// Balanced truncation of the samples, taken as zero past their end. When direct form does not hold so many poles, a
+// half, a quarter, .. of them is spent on what follows the first samples, which numerators alone reproduce. Where that
+// halves the error, the shift invariance of the part of the Hankel matrix that the samples fill (ERA) instead: it is
+// exact for kernels that are cut short. `values` gets the leading order + 1 singular values.
 Eigen::VectorXd hankel_denominator(const KernelTarget& target, Eigen::VectorXd& values);
 
 // Levenberg-Marquardt on the denominator, numerators eliminated, from a denominator that the target allows to a better
