@@ -1,13 +1,17 @@
 // MIMO systems written out plainly, over any scalar: long double for values, Dual for their derivatives.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "random_filter.h"
+#include "rtf/error.h"
 #include "rtf/mimo.h"
 #include "rtf/stability.h"
 
@@ -75,6 +79,38 @@ std::vector<S> reference_response(const ReferenceMimo<S>& tf, std::size_t length
     const std::vector<S> y = reference_run(tf, u, x);
     for (std::size_t i = 0; i < tf.outputs; ++i)
       for (std::size_t t = 0; t < length; ++t) kernel[(i * tf.inputs + j) * length + t] = y[t * tf.outputs + i];
+  }
+  return kernel;
+}
+
+// One step of dense matrices: y (outputs), and x moved on.
+inline std::vector<long double> dense_step(const StateSpace& system, std::vector<long double>& x,
+                                           const std::vector<long double>& u) {
+  const auto product = [](const std::vector<double>& matrix, const std::vector<long double>& vector,
+                          std::vector<long double>& sum) {
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      for (std::size_t j = 0; j < vector.size(); ++j) sum[i] += matrix[i * vector.size() + j] * vector[j];
+  };
+  std::vector<long double> y(system.outputs, 0.0L), next(system.order, 0.0L);
+  product(system.C, x, y);
+  product(system.D, u, y);
+  product(system.A, x, next);
+  product(system.B, u, next);
+  x = next;
+  return y;
+}
+
+// (outputs, inputs, length) from D, C B, C A B, ...
+inline std::vector<long double> dense_kernel(const StateSpace& system, std::size_t length) {
+  std::vector<long double> kernel(system.outputs * system.inputs * length);
+  for (std::size_t j = 0; j < system.inputs; ++j) {
+    std::vector<long double> x(system.order, 0.0L), u(system.inputs, 0.0L);
+    u[j] = 1;
+    for (std::size_t t = 0; t < length; ++t) {
+      const std::vector<long double> y = dense_step(system, x, u);
+      for (std::size_t i = 0; i < system.outputs; ++i) kernel[(i * system.inputs + j) * length + t] = y[i];
+      u[j] = 0;
+    }
   }
   return kernel;
 }
@@ -198,6 +234,33 @@ struct MimoCase {
     value.length = length;
     return value;
   }
+
+  std::string sizes() const {
+    return ::testing::PrintToString(std::vector{tf.outputs, tf.inputs, tf.order, length, batch});
+  }
 };
+
+// What the error says, or nothing.
+template <class Call>
+std::string message(const Call& call) {
+  try {
+    call();
+  } catch (const rtf::Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// 2 outputs, 3 inputs, order 2.
+inline MimoTransferFunction small_mimo() {
+  MimoTransferFunction tf;
+  tf.inputs = 3;
+  tf.outputs = 2;
+  tf.order = 2;
+  tf.a = {0.5, -0.25};
+  tf.b.assign(12, 1.0);
+  tf.h0.assign(6, 1.0);
+  return tf;
+}
 
 }  // namespace rtf::testing

@@ -64,8 +64,8 @@ void mimo_convolve_vjp(Signal<const T> u, std::span<const std::type_identity_t<T
                        std::span<std::type_identity_t<T>> kernel_gradient);
 
 // --- Block companion recurrence: the streaming form ---------------------------------------------------------------
-// The state belongs to the inputs, v_j = u_j / A, whatever the number of outputs: shape (batch, inputs, order), each row
-// (v_{t-1}, ..., v_{t-n}) as in filter.h. The arithmetic is double.
+// The state belongs to the inputs, v_j = u_j / A, whatever the number of outputs: shape (batch, inputs, order), each
+// row (v_{t-1}, ..., v_{t-n}) as in filter.h. The arithmetic is double.
 
 // One sample of every sequence: u (batch, inputs), y (batch, outputs); the state is updated in place.
 // Allocates nothing. y must not overlap u.
