@@ -11,8 +11,6 @@ namespace {
 using namespace rtf::testing;
 using rtf::MimoTransferFunction;
 using rtf::StateSpace;
-using Values = std::vector<double>;
-using LongValues = std::vector<long double>;
 
 template <class T>
 struct Rows {

@@ -7,7 +7,6 @@ namespace {
 
 using namespace rtf::testing;
 using rtf::CoefficientsGradient;
-using Values = std::vector<double>;
 using Duals = std::vector<Dual>;
 
 // A gradient to a passes through 1/A twice, so rounding may reach epsilon kappa^2: 2e-10 up to this kappa.

@@ -17,6 +17,9 @@
 
 namespace rtf::testing {
 
+using Values = std::vector<double>;
+using LongValues = std::vector<long double>;
+
 // A value and its derivative in one direction: exact to the rounding of long double, with no step to choose.
 struct Dual {
   long double value = 0, slope = 0;
@@ -84,14 +87,12 @@ std::vector<S> reference_response(const ReferenceMimo<S>& tf, std::size_t length
 }
 
 // One step of dense matrices: y (outputs), and x moved on.
-inline std::vector<long double> dense_step(const StateSpace& system, std::vector<long double>& x,
-                                           const std::vector<long double>& u) {
-  const auto product = [](const std::vector<double>& matrix, const std::vector<long double>& vector,
-                          std::vector<long double>& sum) {
+inline LongValues dense_step(const StateSpace& system, LongValues& x, const LongValues& u) {
+  const auto product = [](const Values& matrix, const LongValues& vector, LongValues& sum) {
     for (std::size_t i = 0; i < sum.size(); ++i)
       for (std::size_t j = 0; j < vector.size(); ++j) sum[i] += matrix[i * vector.size() + j] * vector[j];
   };
-  std::vector<long double> y(system.outputs, 0.0L), next(system.order, 0.0L);
+  LongValues y(system.outputs, 0.0L), next(system.order, 0.0L);
   product(system.C, x, y);
   product(system.D, u, y);
   product(system.A, x, next);
@@ -101,13 +102,13 @@ inline std::vector<long double> dense_step(const StateSpace& system, std::vector
 }
 
 // (outputs, inputs, length) from D, C B, C A B, ...
-inline std::vector<long double> dense_kernel(const StateSpace& system, std::size_t length) {
-  std::vector<long double> kernel(system.outputs * system.inputs * length);
+inline LongValues dense_kernel(const StateSpace& system, std::size_t length) {
+  LongValues kernel(system.outputs * system.inputs * length);
   for (std::size_t j = 0; j < system.inputs; ++j) {
-    std::vector<long double> x(system.order, 0.0L), u(system.inputs, 0.0L);
+    LongValues x(system.order, 0.0L), u(system.inputs, 0.0L);
     u[j] = 1;
     for (std::size_t t = 0; t < length; ++t) {
-      const std::vector<long double> y = dense_step(system, x, u);
+      const LongValues y = dense_step(system, x, u);
       for (std::size_t i = 0; i < system.outputs; ++i) kernel[(i * system.inputs + j) * length + t] = y[i];
       u[j] = 0;
     }
