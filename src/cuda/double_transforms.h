@@ -60,65 +60,60 @@ template <int points, int count, int each = 8, bool halves = false>
 struct BlockFft {
   static constexpr int stride = points / each, threads = stride * count;
   static constexpr int rest = log2_of(points) % log2_of(each), first = rest == 0 ? each : 1 << rest;
-  static constexpr int pad_every = halves ? 16 : 8;         // what a phase of an access reaches
+  using Element = std::conditional_t<halves, double, double2>;
+  static constexpr int pad_every = 128 / sizeof(Element);   // what a phase of an access reaches
   static constexpr int row = points + points / pad_every;  // of the exchange
-  static constexpr std::size_t exchange_bytes = count * row * sizeof(double2) / (halves ? 2 : 1);
-  static constexpr std::size_t shared_bytes = exchange_bytes + (stride + stride / 8) * sizeof(double2);
+  static constexpr std::size_t exchange_bytes = count * row * sizeof(Element);
+  static constexpr std::size_t table_bytes = (stride + stride / 8) * sizeof(double2);
 
-  // By every thread, once, before the first transform: the factors of all stages.
-  __device__ static void fill_table(void* shared) {
-    if (threadIdx.y == 0) table(shared)[thread() + thread() / 8] = double_root<forward>(thread(), points);
+  // The factors of all stages, by every thread before the first transform.
+  __device__ static void fill(double2* table) {
+    if (threadIdx.y == 0) table[thread() + thread() / 8] = double_root<forward>(thread(), points);
   }
 
   // `shared` may be in use until here; it is free again after the next barrier.
   template <int sign>
-  __device__ static void execute(double2 (&z)[each], void* shared) {
+  __device__ static void execute(double2 (&z)[each], void* shared, const double2* table) {
     unroll<each / first>([&](auto i) { fft<first, sign, each / first>(z + i); });
     // Butterfly t + i stride of `first` points goes to neighbouring places.
     exchange(z, shared, first * thread(),
              [](int i) { return first * (i % (each / first) * stride) + i / (each / first); });
-    stages<sign, first>(z, shared);
+    stages<sign, first>(z, shared, table);
   }
 
  private:
   __device__ static int thread() { return static_cast<int>(threadIdx.x); }
-  __device__ static double2* table(void* shared) {
-    return reinterpret_cast<double2*>(static_cast<char*>(shared) + exchange_bytes);
-  }
 
   template <int sign, int done>
-  __device__ static void stages(double2 (&z)[each], void* shared) {
-    const int t = thread();
-    const int at = t % done * (stride / done);
-    const double2 root = table(shared)[at + at / 8], g = sign == forward ? root : conj(root);
+  __device__ static void stages(double2 (&z)[each], void* shared, const double2* table) {
+    const int t = thread(), at = t % done * (stride / done);
+    const double2 root = table[at + at / 8], g = sign == forward ? root : conj(root);
     multiply_by_powers<each - 1>(z + 1, g, g);
     fft<each, sign>(z);
     if constexpr (each * done < points) {
       exchange(z, shared, t / done * (each * done) + t % done, [](int i) { return i * done; });
-      stages<sign, each * done>(z, shared);
+      stages<sign, each * done>(z, shared, table);
     }
   }
 
   // Number i to place base + offset(i), and what stands at x + i * stride instead. No offset carries the base over a
   // multiple of pad_every, so that both can be padded apart and every address is a register and a constant.
   template <class Offset>
-  __device__ static void exchange(double2 (&z)[each], void* shared, int base, Offset offset) {
+  __device__ static void exchange(double2 (&z)[each], void* shared, int base, Offset) {
     constexpr auto padded = [](int at) { return at + at / pad_every; };
-    const auto turn_over = [&](auto* all, auto part) {
-      auto *to = all + threadIdx.y * row + padded(base), *from = all + threadIdx.y * row + padded(thread());
+    auto* const all = static_cast<Element*>(shared) + threadIdx.y * row;
+    Element *const to = all + padded(base), *const from = all + padded(thread());
+    const auto turn_over = [&](auto part) {
       __syncthreads();
-      unroll<each>([&](auto i) {
-        constexpr int at = padded(Offset()(i));
-        to[at] = part(z[i]);
-      });
+      unroll<each>([&](auto i) { to[std::integral_constant<int, padded(Offset()(i))>()] = part(z[i]); });
       __syncthreads();
-      unroll<each>([&](auto i) { part(z[i]) = from[padded(i * stride)]; });
+      unroll<each>([&](auto i) { part(z[i]) = from[std::integral_constant<int, padded(i * stride)>()]; });
     };
     if constexpr (halves) {
-      turn_over(static_cast<double*>(shared), [](double2& x) -> double& { return x.x; });
-      turn_over(static_cast<double*>(shared), [](double2& x) -> double& { return x.y; });
+      turn_over([](double2& x) -> Element& { return x.x; });
+      turn_over([](double2& x) -> Element& { return x.y; });
     } else {
-      turn_over(static_cast<double2*>(shared), [](double2& x) -> double2& { return x; });
+      turn_over([](double2& x) -> Element& { return x; });
     }
   }
 };

@@ -20,12 +20,14 @@ struct RealRow {
   static constexpr int threads = Fft::threads, stride = Fft::stride;
   static constexpr int blocks = std::max(1, 512 / threads);  // a multiprocessor holds at least: 128 registers a thread
   static constexpr std::size_t spectrum_bytes = half * sizeof(double2);
-  static constexpr std::size_t exchange_bytes = Fft::shared_bytes;  // at least half a spectrum, which mirror() needs
-  static_assert(Fft::exchange_bytes >= spectrum_bytes / 2);
+  static constexpr std::size_t exchange_bytes = Fft::exchange_bytes + Fft::table_bytes;
+  static_assert(Fft::exchange_bytes >= spectrum_bytes / 2);  // half a spectrum goes to its mirror image
 
   __device__ explicit RealRow(void* exchange)
-      : exchange_(static_cast<double2*>(exchange)), root_(double_root<rtf::cuda::forward>(threadIdx.x, length)) {
-    Fft::fill_table(exchange);
+      : exchange_(static_cast<double2*>(exchange)),
+        table_(exchange_ + Fft::exchange_bytes / sizeof(double2)),
+        root_(double_root<rtf::cuda::forward>(threadIdx.x, length)) {
+    Fft::fill(table_);
   }
 
   __device__ static bool edge(int i) { return i == 0 && threadIdx.x == 0; }
@@ -35,7 +37,7 @@ struct RealRow {
 
   __device__ void forward(const NumberRow& row) {
     load_points<2 * numbers>(row, length, sample, [this](int i) -> double& { return part(i); });
-    Fft::template execute<rtf::cuda::forward>(z, exchange_);
+    Fft::template execute<rtf::cuda::forward>(z, exchange_, table_);
     const int t = threadIdx.x;
     __syncthreads();
 #pragma unroll
@@ -77,7 +79,7 @@ struct RealRow {
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < numbers / 2; ++i) z[i + numbers / 2] = exchange_[t + i * stride];
-    Fft::template execute<rtf::cuda::inverse>(z, exchange_);
+    Fft::template execute<rtf::cuda::inverse>(z, exchange_, table_);
 #pragma unroll
     for (int i = 0; i < numbers; ++i) z[i] = 1.0 / length * z[i];
   }
@@ -98,7 +100,7 @@ struct RealRow {
  private:
   __device__ static int mirror(int k) { return k == 0 ? 0 : half / 2 - k; }
 
-  double2* exchange_;
+  double2 *exchange_, *table_;
   double2 root_;
 };
 

@@ -34,47 +34,50 @@ __device__ Two conj(Two x) { return {conj(x.first), conj(x.second)}; }
 __device__ Two operator*(Two x, Two y) { return {x.first * y.first, x.second * y.second}; }
 __device__ Two reciprocal(Two x) { return {reciprocal(x.first), reciprocal(x.second)}; }
 
+template <int rows>
+using LineFft = BlockFft<rows, 2>;
+
 // Lines k1 and 256 - k1 of a pair of channels, a thread row each. B / A; or with G the spectrum of dk dB = G / conj(A)
 // and dA = - dB conj(B / A).
 //
 // Real signals have conjugates at mirrored frequencies, so the first half of each line is divided and gives the second
 // half of the other. Line 0 mirrors itself: there the one row of threads divides its first half and the other its second.
 template <int rows, bool gradient>
-__global__ void __launch_bounds__(BlockFft<rows, 2>::threads, gradient ? 384 / BlockFft<rows, 2>::threads
-                                                                       : 512 / BlockFft<rows, 2>::threads)
+__global__ void __launch_bounds__(LineFft<rows>::threads, (gradient ? 384 : 512) / LineFft<rows>::threads)
     divide_lines(const LineArguments p) {
-  using Fft = BlockFft<rows, 2>;
-  constexpr int each = 8, half = each / 2, length = columns * rows;
+  using Fft = LineFft<rows>;
+  constexpr int each = 8, half = each / 2, length = columns * rows, results = gradient ? 2 : 1;
   extern __shared__ __align__(16) double2 shared[];
+  double2* const table = shared + Fft::exchange_bytes / sizeof(double2);
   const int k1 = blockIdx.x, side = threadIdx.y, line = side == 0 ? k1 : (columns - k1) % columns;
   const bool second_half = k1 == 0 && side == 1;
   const int64_t pair = blockIdx.y, start = static_cast<int64_t>(line) * rows;
   double2* const numerator = p.numerators + pair * length + start;
   double2* const to_denominator = p.gradients + pair * length + start;
-  double2 *const mine = shared + side * rows, *const other = shared + (side ^ 1) * rows;
   const auto k2 = [](int i) { return static_cast<int>(threadIdx.x) + i * Fft::stride; };
+  const auto divided = [&](int i) { return k2(second_half ? i + half : i); };
   const auto mirrored = [&](int k) { return k1 == 0 ? (rows - k) & (rows - 1) : rows - 1 - k; };
 
-  Fft::fill_table(shared);
-  double2 z[each];
+  Fft::fill(table);
   // 1 / A, then B / A; with gradients B / A beside it, then dB and -dA.
-  Two result[gradient ? 2 : 1][half];
+  Two result[results][half];
 #pragma unroll 1
   for (int signal = 0; signal < (gradient ? 3 : 2); ++signal) {
     const double2* from = signal == 0   ? p.denominators + pair / p.pairs_per_spectrum * length + start
                           : signal == 1 ? numerator
                                         : to_denominator;
+    double2 z[each];
 #pragma unroll
     for (int i = 0; i < each; ++i) z[i] = from[k2(i)];
-    Fft::template execute<forward>(z, shared);
+    Fft::template execute<forward>(z, shared, table);
     __syncthreads();
 #pragma unroll
-    for (int i = 0; i < each; ++i) mine[k2(i)] = z[i];
+    for (int i = 0; i < each; ++i) shared[side * rows + k2(i)] = z[i];
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < half; ++i) {
       const double2 own = second_half ? z[i + half] : z[i];
-      const Two x = unpack(own, other[mirrored(k2(second_half ? i + half : i))]);
+      const Two x = unpack(own, shared[(side ^ 1) * rows + mirrored(divided(i))]);
       if (signal == 0) {
         result[0][i] = reciprocal(x);
       } else if (signal == 1) {
@@ -86,24 +89,24 @@ __global__ void __launch_bounds__(BlockFft<rows, 2>::threads, gradient ? 384 / B
     }
   }
 #pragma unroll 1
-  for (int which = 0; which < (gradient ? 2 : 1); ++which) {
+  for (int which = 0; which < results; ++which) {
+    double2 z[each];
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < half; ++i) {
-      const int k = k2(second_half ? i + half : i);
       const Two x = which == 0 ? result[0][i] : result[gradient][i];
       const double2 own = pack(x);
-      other[k1 == 0 ? k : mirrored(k)] = k1 == 0 ? own : pack(conj(x));
+      shared[(side ^ 1) * rows + (k1 == 0 ? divided(i) : mirrored(divided(i)))] = k1 == 0 ? own : pack(conj(x));
       z[i] = z[i + half] = own;
     }
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < half; ++i) {
-      const double2 theirs = mine[k2(second_half ? i : i + half)];
-      (second_half ? z[i] : z[i + half]) = theirs;
+      const double2 other = shared[side * rows + k2(second_half ? i : i + half)];
+      (second_half ? z[i] : z[i + half]) = other;
     }
     const Twist twist = Twist::load<inverse>(line, threadIdx.x, Fft::stride, length);
-    Fft::template execute<inverse>(z, shared);
+    Fft::template execute<inverse>(z, shared, table);
     twist.apply(z);
     if (side == 1 && line == k1) continue;
     const double sign = which == 0 ? 1 : -1;
@@ -113,24 +116,22 @@ __global__ void __launch_bounds__(BlockFft<rows, 2>::threads, gradient ? 384 / B
   }
 }
 
-template <int rows, bool gradient>
-void run_lines(const LineArguments& arguments, int64_t pairs, cudaStream_t stream) {
-  using Fft = BlockFft<rows, 2>;
-  const dim3 grid(columns / 2 + 1, static_cast<unsigned>(pairs));
-  launch("kernel", divide_lines<rows, gradient>, grid, dim3(Fft::stride, 2), Fft::shared_bytes, stream, arguments);
-}
-
 template <bool gradient>
 void run_lines(int rows, const LineArguments& arguments, int64_t pairs, cudaStream_t stream) {
+  const auto run = [&](auto size) {
+    using Fft = LineFft<size>;
+    launch("kernel", divide_lines<size, gradient>, dim3(columns / 2 + 1, static_cast<unsigned>(pairs)),
+           dim3(Fft::stride, 2), Fft::exchange_bytes + Fft::table_bytes, stream, arguments);
+  };
   switch (rows) {
     case 128:
-      return run_lines<128, gradient>(arguments, pairs, stream);
+      return run(std::integral_constant<int, 128>());
     case 256:
-      return run_lines<256, gradient>(arguments, pairs, stream);
+      return run(std::integral_constant<int, 256>());
     case 512:
-      return run_lines<512, gradient>(arguments, pairs, stream);
+      return run(std::integral_constant<int, 512>());
     default:
-      return run_lines<1024, gradient>(arguments, pairs, stream);
+      return run(std::integral_constant<int, 1024>());
   }
 }
 
@@ -177,14 +178,15 @@ void long_kernel(const KernelSizes& sizes, Numbers a, Numbers b, Numbers h0, Num
   tiles.for_each([&](const KernelTile& tile) {
     const int64_t first = tile.group * sizes.channels_per_group() + tile.begin;
     const int64_t channels = tile.channels(), pairs = tile.pairs();
-    run_columns(false,
+    run_columns(columns_ahead,
                 {rows,
                  {{scratch.denominators, denominator_rows(sizes, a, tile), {}, tile.spectra()},
                   {scratch.numerators, channel_rows(b, first, channels, sizes.order, 1), {}, pairs}}},
                 stream);
     run_lines<false>(rows, {scratch.denominators, scratch.numerators, nullptr, ceil_div(pairs, tile.spectra())}, pairs,
                      stream);
-    run_columns(true, {rows, {{scratch.numerators, channel_rows(kernel, first, channels, sizes.length, 0), h0, pairs}}},
+    run_columns(columns_back,
+                {rows, {{scratch.numerators, channel_rows(kernel, first, channels, sizes.length, 0), h0, pairs}}},
                 stream);
   });
 }
@@ -199,7 +201,7 @@ void long_kernel_vjp(const KernelSizes& sizes, Numbers dk, Numbers a, Numbers b,
   double* sum_so_far = terms + tiles.largest().channels() * order;
   tiles.for_each([&](const KernelTile& tile) {
     const int64_t first = tile.group * each + tile.begin, pairs = tile.pairs(), channels = tile.channels();
-    run_columns(false,
+    run_columns(columns_ahead,
                 {rows,
                  {{scratch.denominators, denominator_rows(sizes, a, tile), {}, tile.spectra()},
                   {scratch.numerators, channel_rows(b, first, channels, order, 1), {}, pairs},
@@ -210,7 +212,7 @@ void long_kernel_vjp(const KernelSizes& sizes, Numbers dk, Numbers a, Numbers b,
                     pairs, stream);
     const PairRows to_a = each == 1 ? channel_rows(da, first, channels, order, 1)
                                     : channel_rows({terms, Type::float64}, 0, channels, order, 1);
-    run_columns(true,
+    run_columns(columns_back,
                 {rows,
                  {{scratch.numerators, channel_rows(db, first, channels, order, 1), {}, pairs},
                   {scratch.gradients, to_a, {}, pairs}}},
