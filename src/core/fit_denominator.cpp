@@ -29,42 +29,50 @@ VectorXd vector(const std::vector<double>& x, Index size) {
   return result;
 }
 
-// The least-squares problem in the change of a alone, |z - R change|: numerators are eliminated by what their columns
-// span, channels are stacked one after the other.
-struct ReducedProblem {
-  MatrixXd R;  // (order, order)
-  VectorXd z;
+// A least-squares problem |z - R x| made of blocks of rows [columns | right side], one after the other.
+class StackedProblem {
+ public:
+  explicit StackedProblem(Index unknowns) : rows_(0, unknowns + 1) {}
+
+  void add(const MatrixXd& block) {
+    MatrixXd grown(rows_.rows() + block.rows(), rows_.cols());
+    grown << rows_, block;
+    rows_ = std::move(grown);
+    if (rows_.rows() <= rows_.cols()) return;
+    const HouseholderQR<MatrixXd> qr(rows_);
+    rows_ = qr.matrixQR().topRows(rows_.cols()).triangularView<Eigen::Upper>();
+  }
+
+  MatrixXd R() const { return rows_.topRows(count()).leftCols(rows_.cols() - 1); }
+  VectorXd z() const { return rows_.col(rows_.cols() - 1).head(count()); }
+
+ private:
+  Index count() const { return std::min(rows_.rows(), rows_.cols() - 1); }
+
+  MatrixXd rows_;
 };
 
-ReducedProblem reduce_to_denominator(const FitTarget& target, const FitPoint& point, bool linear) {
+// In the change of a alone: numerators are eliminated by what their columns span.
+StackedProblem linearized(const FitTarget& target, const FitPoint& point) {
   const Index n = target.order, below = target.data.rows() - point.columns();
-  MatrixXd stacked(0, n + 1);
+  StackedProblem problem(n);
   for (Index c = 0; c < target.data.cols(); ++c) {
-    const MatrixXd columns =
-        point.factors.householderQ().adjoint() *
-        target.denominator_columns(point.a, linear ? VectorXd(target.data.col(c)) : point.response(c));
-    MatrixXd grown(stacked.rows() + below, n + 1);
-    grown << stacked,
-        (MatrixXd(below, n + 1) << columns.bottomRows(below), point.rotated.col(c).tail(below)).finished();
-    stacked = std::move(grown);
-    if (stacked.rows() <= n + 1) continue;
-    const HouseholderQR<MatrixXd> qr(stacked);
-    stacked = qr.matrixQR().topRows(n + 1).triangularView<Eigen::Upper>();
+    MatrixXd columns = target.denominator_columns(point.a, point.response(c));
+    columns.applyOnTheLeft(point.factors.householderQ().adjoint());
+    MatrixXd block(below, n + 1);
+    block << columns.bottomRows(below), point.rotated.col(c).tail(below);
+    problem.add(block);
   }
-  ReducedProblem problem{MatrixXd::Zero(n, n), VectorXd::Zero(n)};
-  const Index rows = std::min(n, stacked.rows());
-  problem.R.topRows(rows) = stacked.topLeftCorner(rows, n);
-  problem.z.head(rows) = stacked.col(n).head(rows);
   return problem;
 }
 
 // min |z - R x|^2 + |damping x|^2.
-VectorXd damped_solution(const ReducedProblem& problem, double damping) {
-  const Index n = problem.R.cols();
-  MatrixXd rows(2 * n, n);
-  rows << problem.R, MatrixXd(VectorXd::Constant(n, damping).asDiagonal());
-  VectorXd right = VectorXd::Zero(2 * n);
-  right.head(n) = problem.z;
+VectorXd damped_solution(const MatrixXd& R, const VectorXd& z, double damping) {
+  const Index n = R.cols();
+  MatrixXd rows(R.rows() + n, n);
+  rows << R, MatrixXd(VectorXd::Constant(n, damping).asDiagonal());
+  VectorXd right = VectorXd::Zero(rows.rows());
+  right.head(z.size()) = z;
   return HouseholderQR<MatrixXd>(rows).solve(right);
 }
 
@@ -145,11 +153,11 @@ FitPoint best_numerators(const FitTarget& target, VectorXd a) {
 }
 
 VectorXd prony_denominator(const FitTarget& target) {
-  const FitPoint origin = best_numerators(target, VectorXd::Zero(target.order));
-  const ReducedProblem problem = reduce_to_denominator(target, origin, true);
-  Eigen::CompleteOrthogonalDecomposition<MatrixXd> solver(target.order, target.order);
+  StackedProblem problem(target.order);
+  for (Index c = 0; c < target.data.cols(); ++c) problem.add(target.linear_equations(c));
+  Eigen::CompleteOrthogonalDecomposition<MatrixXd> solver;
   solver.setThreshold(kEpsilon * static_cast<double>(target.data.rows()));
-  const VectorXd a = solver.compute(problem.R).solve(problem.z);
+  const VectorXd a = solver.compute(problem.R()).solve(problem.z());
   if (target.allows(a)) return a;
   const VectorXd inside = reflected(a);
   return target.allows(inside) ? inside : drawn_in(target, inside);
@@ -182,11 +190,13 @@ FitPoint improve(const FitTarget& target, FitPoint point) {
   double damping = 1e-3;
   const double exact = std::pow(kEpsilon, 2) * static_cast<double>(target.data.size());
   for (int step = 0, slow = 0; step < most_steps && slow < 2 && point.error > exact; ++step) {
-    const ReducedProblem problem = reduce_to_denominator(target, point, false);
-    const double scale = problem.R.norm() / std::sqrt(static_cast<double>(target.order));
+    const StackedProblem problem = linearized(target, point);
+    const MatrixXd R = problem.R();
+    const VectorXd z = problem.z();
+    const double scale = R.norm() / std::sqrt(static_cast<double>(target.order));
     bool better = false;
     for (int trial = 0; trial < most_trials && !better; ++trial) {
-      VectorXd a = point.a + damped_solution(problem, std::sqrt(damping) * scale);
+      VectorXd a = point.a + damped_solution(R, z, std::sqrt(damping) * scale);
       if (a.allFinite() && !target.allows(a)) a = reflected(a);
       if (target.allows(a)) {
         FitPoint next = best_numerators(target, std::move(a));

@@ -1,5 +1,6 @@
 #include "core/fit_target.h"
 
+#include <Eigen/QR>
 #include <algorithm>
 #include <cmath>
 
@@ -69,6 +70,15 @@ MatrixXd KernelTarget::denominator_columns(const VectorXd& a, const VectorXd& re
   return delays(-divide(response, a), 1, order);
 }
 
+// N reaches no further than sample `order`: linear prediction of those that follow.
+MatrixXd KernelTarget::linear_equations(Index channel) const {
+  const Index rows = data.rows() - order;
+  MatrixXd equations(rows, order + 1);
+  for (Index k = 1; k <= order; ++k) equations.col(k - 1) = -data.col(channel).segment(order - k, rows);
+  equations.col(order) = data.col(channel).tail(rows);
+  return equations;
+}
+
 bool KernelTarget::allows(const VectorXd& a) const { return holds(a, static_cast<std::size_t>(data.rows()) + 1); }
 
 ResponseTarget::ResponseTarget(std::span<const double> angles, const MatrixXcd& values, const VectorXd& weights,
@@ -110,6 +120,15 @@ MatrixXd ResponseTarget::denominator_columns(const VectorXd& a, const VectorXd& 
   column.real() = response.head(w_.size());
   column.imag() = response.tail(w_.size());
   return powers(-column.cwiseProduct(inverse_denominator(a)));
+}
+
+MatrixXd ResponseTarget::linear_equations(Index channel) const {
+  const VectorXd none = VectorXd::Zero(order);
+  MatrixXd equations(data.rows(), order + 1);
+  equations << denominator_columns(none, data.col(channel)), data.col(channel);
+  const Eigen::HouseholderQR<MatrixXd> numerators(numerator_columns(none));
+  equations.applyOnTheLeft(numerators.householderQ().adjoint());
+  return equations.bottomRows(data.rows() - (order + 1));
 }
 
 bool ResponseTarget::allows(const VectorXd& a) const { return holds(a, response_length); }

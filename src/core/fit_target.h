@@ -20,6 +20,8 @@ class FitTarget {
   virtual Eigen::MatrixXd numerator_columns(const Eigen::VectorXd& a) const = 0;
   // How a response of this denominator changes with a_1..a_order: -w^k / A times the response.
   virtual Eigen::MatrixXd denominator_columns(const Eigen::VectorXd& a, const Eigen::VectorXd& response) const = 0;
+  // The equations A data = N of a channel with N eliminated, for linear least squares in a: |last column - others a|.
+  virtual Eigen::MatrixXd linear_equations(Eigen::Index channel) const = 0;
   // Stable, and a recurrence of this denominator keeps its digits.
   virtual bool allows(const Eigen::VectorXd& a) const = 0;
 
@@ -34,6 +36,7 @@ class KernelTarget : public FitTarget {
 
   Eigen::MatrixXd numerator_columns(const Eigen::VectorXd& a) const override;
   Eigen::MatrixXd denominator_columns(const Eigen::VectorXd& a, const Eigen::VectorXd& response) const override;
+  Eigen::MatrixXd linear_equations(Eigen::Index channel) const override;
   bool allows(const Eigen::VectorXd& a) const override;
 };
 
@@ -46,6 +49,7 @@ class ResponseTarget : public FitTarget {
 
   Eigen::MatrixXd numerator_columns(const Eigen::VectorXd& a) const override;
   Eigen::MatrixXd denominator_columns(const Eigen::VectorXd& a, const Eigen::VectorXd& response) const override;
+  Eigen::MatrixXd linear_equations(Eigen::Index channel) const override;
   bool allows(const Eigen::VectorXd& a) const override;
 
  private:
