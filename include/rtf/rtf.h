@@ -25,4 +25,5 @@
 #include "rtf/state_space.h"
 #include "rtf/transfer_function.h"
 #include "rtf/version.h"
+#include "rtf/wav.h"
 #include "rtf/workspace.h"
