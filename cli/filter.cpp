@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <map>
 #include <optional>
@@ -14,7 +13,6 @@
 #include "core/atomic_file.h"
 #include "core/npy_bytes.h"
 #include "rtf/convolution.h"
-#include "rtf/correction.h"
 #include "rtf/error.h"
 #include "rtf/workspace.h"
 
@@ -131,12 +129,7 @@ void check_outputs(const FilterCommandOptions& options) {
   check_output(options.output, "filter");
   if (options.final_state.empty()) return;
   check_output(options.final_state, "filter");
-  const auto place = [](const std::string& path) {
-    return std::filesystem::weakly_canonical(std::filesystem::absolute(path));
-  };
-  if (place(options.output) == place(options.final_state)) {
-    fail(fmt::format("{} is to hold both the output and the final state", options.output));
-  }
+  require_two_files(options.output, options.final_state, "the output and the final state");
 }
 
 template <class T>
@@ -148,19 +141,15 @@ void run_as(const FilterCommandOptions& options, const AnyTransferFunction& file
 
   std::string method;
   const auto* trained = std::get_if<TrainedTransferFunction>(&file);
-  if (trained) {
+  if (can_convolve(trained, options, sizes.length)) {
     require_memory(static_cast<double>(trained->length),
                    fmt::format("{}: a kernel of {} points", options.filter, trained->length));
+    naming(options.filter, [&] { convolve_trained(*trained, sizes, samples); });
+    method = "fft with Algorithm 1's kernel";
+  } else {
+    const TransferFunction tf = plain_filter(options.filter, file);
+    method = name(naming(options.filter, [&] { return stream(tf, options, sizes, samples, state); }));
   }
-  naming(options.filter, [&] {
-    if (can_convolve(trained, options, sizes.length)) {
-      convolve_trained(*trained, sizes, samples);
-      method = "fft with Algorithm 1's kernel";
-    } else {
-      const TransferFunction tf = trained ? correct(*trained) : std::get<TransferFunction>(file);
-      method = name(stream(tf, options, sizes, samples, state));
-    }
-  });
   if (!std::all_of(samples.begin(), samples.end(), [](T value) { return std::isfinite(value); })) {
     warn(options, "filter", "the output overflows: it holds values that are not finite");
   }

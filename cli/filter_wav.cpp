@@ -9,7 +9,6 @@
 #include "core/atomic_file.h"
 #include "core/npy_bytes.h"
 #include "filter.h"
-#include "rtf/correction.h"
 #include "rtf/wav.h"
 #include "rtf/workspace.h"
 
@@ -30,11 +29,6 @@ TransferFunction for_channels(TransferFunction tf, std::size_t channels) {
     all.h0[c] = tf.h0[0];
   }
   return all;
-}
-
-TransferFunction plain(const AnyTransferFunction& file) {
-  const auto* trained = std::get_if<TrainedTransferFunction>(&file);
-  return trained ? correct(*trained) : std::get<TransferFunction>(file);
 }
 
 void check_samples(const std::vector<double>& samples, std::uint64_t begin, std::size_t channels,
@@ -110,7 +104,7 @@ void filter_wav(const FilterCommandOptions& options, const AnyTransferFunction& 
 
   const std::vector<std::size_t> state_shape = {1, format.channels, c.order};
   std::vector<double> state = initial_state(options, state_shape);
-  const TransferFunction tf = naming(options.filter, [&] { return for_channels(plain(file), format.channels); });
+  const TransferFunction tf = for_channels(plain_filter(options.filter, file), format.channels);
   WavWriter writer(options.output, format, reader.length());
   const FilterMethod method = stream(options, tf, {reader, writer}, state);
   // Both files are on disk before either gets its name.

@@ -115,19 +115,23 @@ std::vector<double> group_delay(const TransferFunction& tf, std::span<const doub
 std::vector<double> step_response(const TransferFunction& tf, std::size_t length) {
   validate(tf, "step_response");
   if (length < 1) fail(ErrorCode::argument, "step_response", "length is 0; it must be at least 1");
-  std::vector<double> response = exact_kernel(tf, length);
-  for (std::size_t c = 0; c < tf.channels; ++c) {
+  return step_response(exact_kernel(tf, length), length);
+}
+
+std::vector<double> step_response(std::vector<double> kernels, std::size_t length) {
+  if (length < 1 || kernels.size() % length != 0)
+    fail(ErrorCode::argument, "step_response", "{} values are not kernels of length {}", kernels.size(), length);
+  for (std::size_t begin = 0; begin < kernels.size(); begin += length) {
     // Neumaier's sum: a long step response does not collect the rounding of every term.
     double sum = 0, lost = 0;
-    for (std::size_t t = 0; t < length; ++t) {
-      double& value = response[c * length + t];
+    for (double& value : std::span(kernels).subspan(begin, length)) {
       const double next = sum + value;
       lost += std::abs(sum) >= std::abs(value) ? (sum - next) + value : (value - next) + sum;
       sum = next;
       value = sum + lost;
     }
   }
-  return response;
+  return kernels;
 }
 
 }  // namespace rtf
