@@ -22,8 +22,7 @@ namespace {
 void add_options(CLI::App& command, FilterCommandOptions& options) {
   command
       .add_option("--input", options.input,
-                  "npy file, shape (length), (length, channels) or (batch, length, channels); or wav file, read in "
-                  "pieces, whose channels a filter of one channel all serves")
+                  "npy file, (length), (length, channels) or (batch, length, channels); or wav file, read in pieces")
       ->required()
       ->type_name("FILE");
   add_output(command, options.output, "file for the outputs, of the input's shape: npy for npy, wav for wav");
@@ -206,7 +205,11 @@ void add_filter(CLI::App& app) {
   add_command<FilterCommandOptions>(app, "filter", "Run signals through a filter, with states in and out",
                                     "  echo '{\"a\": [-0.9], \"b\": [1], \"h0\": 0}' > decay.json\n"
                                     "  python3 -c 'import numpy; numpy.save(\"u.npy\", numpy.ones(100))'\n"
-                                    "  rtf filter decay.json --input u.npy -o y.npy --final-state x.npy --chunk 32",
+                                    "  rtf filter decay.json --input u.npy -o y.npy --final-state x.npy --chunk 32\n"
+                                    "  # sound, any length of it; a filter of one channel serves every channel\n"
+                                    "  python3 -c 'import wave; f = wave.open(\"in.wav\", \"wb\"); "
+                                    "f.setparams((2, 2, 8000, 0, \"NONE\", \"\")); f.writeframes(bytes(32000))'\n"
+                                    "  rtf filter decay.json --input in.wav -o out.wav",
                                     add_options, run);
 }
 
