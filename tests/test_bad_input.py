@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from conftest import COMMAND
+from sound import chunk, format_chunk, riff
 
 GOOD = {"a": [[-0.5, 0.1]], "b": [[1, 2], [3, 4]], "h0": [0, 1]}  # two channels, one denominator, order 2
 KERNEL = ["kernel", "f.json", "--length", "8", "-o", "out"]
@@ -120,6 +121,52 @@ NPY = {
     "NaN sample": (npy(npy_header(shape="(1, 2)"), struct.pack("<dd", 1, float("nan"))), "nan"),
 }
 
+HEADER, DATA = format_chunk(), chunk(b"data", bytes(16))
+WAV = {
+    "empty": (b"", "not a wav file"),
+    "npy in a wav's clothes": (npy(npy_header(), bytes(128)), "not a wav file"),
+    "RIFF of another kind": (riff(HEADER, DATA, kind=b"AVI "), "not a wav file"),
+    "big-endian": (riff(HEADER, DATA, form=b"RIFX"), "RIFX"),
+    "cut inside the header": (riff(HEADER, DATA, claimed=0)[:30], "truncated"),
+    "cut inside the samples": (riff(HEADER, DATA)[:-3], "truncated"),
+    "cut, and a stream's header": (riff(HEADER, DATA, claimed=0)[:-3], "'data' claims 16 bytes, 13 are left"),
+    "claims more samples": (riff(HEADER, chunk(b"data", bytes(16), claimed=10**9)), "1000000000"),
+    "claims more bytes in all": (riff(HEADER, DATA, claimed=10**9), "1000000008"),
+    "chunk longer than the file": (riff(chunk(b"LIST", b"1234", claimed=2**32 - 2), HEADER, DATA), "'LIST'"),
+    "chunk name not text": (riff(chunk(b"\x00\n\xff!", b"1234", claimed=99999), HEADER, DATA), "'???!'"),
+    "no format": (riff(DATA), "format"),
+    "no samples chunk": (riff(HEADER), "data"),
+    "two formats": (riff(HEADER, HEADER, DATA), "two format chunks"),
+    "format chunk too short": (riff(chunk(b"fmt ", HEADER[8:20]), DATA), "12 bytes"),
+    "extensible format too short": (riff(chunk(b"fmt ", b"\xfe\xff" + HEADER[10:] + bytes(4)), DATA), "20 bytes"),
+    "extensible format of a stranger": (riff(format_chunk(extensible=True, tail=bytes(14)), DATA), "neither PCM nor float"),
+    "more valid bits than bits": (riff(format_chunk(extensible=True, valid=17), DATA), "17 valid bits"),
+    "8 bits": (riff(format_chunk(bits=8), DATA), "8 bits"),
+    "12 bits": (riff(format_chunk(bits=12), DATA), "12 bits"),
+    "64-bit PCM": (riff(format_chunk(bits=64), DATA), "64 bits"),
+    "16-bit float": (riff(format_chunk(tag=3), DATA), "float"),
+    "mu-law": (riff(format_chunk(tag=7, bits=8), DATA), "mu-law"),
+    "MP3": (riff(format_chunk(tag=0x55, bits=0, align=1), DATA), "MP3"),
+    "unknown encoding": (riff(format_chunk(tag=12345), DATA), "12345"),
+    "zero channels": (riff(format_chunk(channels=0), DATA), "0 channels"),
+    "zero rate": (riff(format_chunk(rate=0), DATA), "0 Hz"),
+    "absurd rate": (riff(format_chunk(rate=2**32 - 1), DATA), "4294967295 Hz"),
+    "frames of a wrong size": (riff(format_chunk(channels=2, align=2), DATA), "frames of 2 bytes"),
+    "part of a frame": (riff(HEADER, chunk(b"data", bytes(15))), "whole number of frames"),
+    "no samples": (riff(format_chunk(channels=2), chunk(b"data", b"")), "nothing"),
+    "channels differ": (riff(format_chunk(channels=4), DATA), "channels of u.wav: 4"),
+    "RF64 without its length": (riff(HEADER, chunk(b"data", bytes(16), claimed=2**32 - 1), form=b"RF64"), "ds64"),
+    "RF64 that lies": (
+        riff(chunk(b"ds64", struct.pack("<QQQI", 0, 2**63, 0, 0)), HEADER, chunk(b"data", bytes(16), claimed=2**32 - 1),
+             form=b"RF64", claimed=2**32 - 1),
+        str(2**63),
+    ),
+    "NaN sample": (
+        riff(format_chunk(tag=3, channels=2, bits=32), chunk(b"data", struct.pack("<ffff", 0, 1, 2, float("nan")))),
+        "nan at frame 1 of channel 1",
+    ),
+}  # fmt: skip
+
 # name: (arguments, what the message must say)
 ARGUMENTS = {
     "unknown command": (["kernle", "good.json"], "did you mean 'kernel'"),
@@ -147,6 +194,15 @@ ARGUMENTS = {
     "state of another shape": ([*FILTER, "--initial-state", "u.npy"], "(1, 2, 2)"),
     "filter is not JSON": (["poles", "u.npy"], "not valid JSON"),
     "input is not npy": (["filter", "good.json", "--input", "good.json", "-o", "out"], "not an npy file"),
+    "no such wav": (["filter", "good.json", "--input", "none.wav", "-o", "out.wav"], "none.wav"),
+    "wav is a device": (["filter", "good.json", "--input", "/dev/zero/../null/.wav", "-o", "out.wav"], "/dev/"),
+    "wav to npy": (["filter", "good.json", "--input", "u.wav", "-o", "out"], "from wav to wav"),
+    "npy to wav": ([*FILTER[:-1], "out.wav"], "from wav to wav"),
+    "state of another shape for a wav": (
+        ["filter", "good.json", "--input", "u.wav", "-o", "out.wav", "--initial-state", "u.npy"],
+        "(1, 2, 2)",
+    ),
+    "wav through an unstable file": (["filter", "unstable.json", "--input", "u.wav", "-o", "out.wav"], "unstable.json"),
     "two outputs in one file": ([*FILTER, "--final-state", "./out"], "both"),
     "correct a plain file": (["correct", "good.json", "-o", "out"], "good.json"),
     "wrap a trained file": (["wrap", "trained.json", "--length", "8", "-o", "out"], "trained.json"),
@@ -184,6 +240,7 @@ def folder(tmp_path):
     (tmp_path / "huge.json").write_text('{"a": [-0.5], "b": [1e300], "h0": 0}')
     np.save(tmp_path / "u.npy", np.ones((8, 2)))
     np.save(tmp_path / "u1.npy", np.ones(8))
+    (tmp_path / "u.wav").write_bytes(riff(format_chunk(channels=2), DATA))
     np.save(tmp_path / "large.npy", np.full((8, 2), 1e200))
     return tmp_path
 
@@ -223,6 +280,13 @@ def test_bad_safetensors(rtf_raw, folder, content, text):
 def test_bad_npy(rtf_raw, folder, content, text):
     (folder / "u.npy").write_bytes(content)
     expect_refusal(rtf_raw, folder, FILTER, text)
+
+
+@pytest.mark.parametrize("content, text", WAV.values(), ids=WAV.keys())
+def test_bad_wav(rtf_raw, folder, content, text):
+    (folder / "u.wav").write_bytes(content)
+    (folder / "out.wav").write_text("precious")
+    expect_refusal(rtf_raw, folder, ["filter", "good.json", "--input", "u.wav", "-o", "out.wav"], text)
 
 
 @pytest.mark.parametrize("arguments, text", ARGUMENTS.values(), ids=ARGUMENTS.keys())
