@@ -101,7 +101,7 @@ void check_options(const ConversionOptions& options, const char* operation) {
 }
 
 std::string joined(const std::string& first, const std::string& second) {
-  return first.empty() ? second : second.empty() ? first : first + ", " + second;
+  return first.empty() || first == second ? second : second.empty() ? first : first + ", " + second;
 }
 
 // Makes the target by each route there is and keeps the one with the smaller error.

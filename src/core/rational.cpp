@@ -47,7 +47,7 @@ Rational from(const PolynomialRatio& ratio) {
     for (Wide& x : a) x = x * inverse;
     for (Wide& x : b) x = x * inverse;
   }
-  return with_numerator(without_first(std::move(a)), std::move(b), "");
+  return with_numerator(without_first(std::move(a)), std::move(b), "coefficients");
 }
 
 Rational from(const ZeroPoleGain& zpk) {

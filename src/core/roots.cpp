@@ -167,7 +167,7 @@ Roots find_roots(std::span<const DoubleDouble> c, const char* operation) {
   double error = residual(expand(best), c, scale);
   Pairs current = best;
   // Simple roots need two steps or three. Of a repeated root the error halves and the residual shrinks by about e.
-  for (int sweep = 0, failures = 0; sweep < 100 && failures < 3 && error > 0x1p-94; ++sweep) {
+  for (int sweep = 0, failures = 0; sweep < 100 && failures < 12 && error > 0x1p-94; ++sweep) {
     current = improved(current, c);
     const double now = residual(expand(current), c, scale);
     if (!std::isfinite(now)) break;
