@@ -122,8 +122,8 @@ void separate(std::vector<Pair>& pairs) {
   }
 }
 
-// Newton's step for the map from the roots to the coefficients (Weierstrass, Durand and Kerner), applied to the sum and
-// product of each pair, which stay smooth where two real roots meet and leave the axis.
+// Newton's step for the map from the roots to the coefficients (Weierstrass, Durand and Kerner). Near the place where
+// two real roots meet and leave the axis it is taken for their sum and product, which are smooth there.
 Pairs improved(Pairs old, std::span<const Wide> c) {
   separate(old.pairs);
   const std::vector<WideComplex> roots = old.roots();
@@ -138,7 +138,11 @@ Pairs improved(Pairs old, std::span<const Wide> c) {
   for (std::size_t p = 0; p < old.pairs.size(); ++p) {
     const WideComplex x = roots[2 * p], y = roots[2 * p + 1], dx = step(2 * p);
     const WideComplex dy = old.pairs[p].complex() ? conj(dx) : step(2 * p + 1);
-    result.pairs.push_back({old.pairs[p].sum - (dx + dy).re, old.pairs[p].product - (x * dy + y * dx).re});
+    Wide product = old.pairs[p].product - (x * dy + y * dx).re;
+    // Steps that are short beside the distance of the two leave them what they are, real or complex.
+    if (2 * (std::abs(rounded(dx)) + std::abs(rounded(dy))) < std::abs(rounded(x - y)))
+      product = product + (dx * dy).re;
+    result.pairs.push_back({old.pairs[p].sum - (dx + dy).re, product});
   }
   for (const Wide& x : old.single) result.single.push_back(x - step(roots.size() - 1).re);
   return result;

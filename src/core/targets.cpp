@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <utility>
 
 #include "core/arguments.h"
@@ -62,14 +63,15 @@ double uncertainty(const Row& a, std::complex<double> x, double slope) {
   return size == 0 ? 0 : 0.5 * std::numeric_limits<double>::epsilon() * size / slope;
 }
 
-// Throws for poles whose circles of uncertainty meet, with some room, and names the closest two of them.
+// Throws for poles that may come from a repeated one, and names the closest two. Rounding that moves each of m equal
+// poles by rho leaves neighbours 2 rho sin(pi/m) apart with an uncertainty of rho / m: a ratio below pi for any m.
 void check_distinct(const std::vector<std::complex<double>>& poles, const std::vector<double>& radii) {
   std::size_t first = 0, second = 0;
   double closest = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < poles.size(); ++i)
     for (std::size_t j = i + 1; j < poles.size(); ++j) {
       const double distance = std::abs(poles[i] - poles[j]);
-      if (distance > 2 * (radii[i] + radii[j]) || distance >= closest) continue;
+      if (distance > std::numbers::pi * (radii[i] + radii[j]) || distance >= closest) continue;
       first = i;
       second = j;
       closest = distance;
