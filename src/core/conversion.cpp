@@ -7,7 +7,7 @@
 #include "core/check_finite.h"
 #include "core/conjugate_pairs.h"
 #include "core/form_kernel.h"
-#include "core/targets.h"
+#include "core/from_rational.h"
 
 namespace rtf {
 namespace {
