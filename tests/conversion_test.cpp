@@ -37,7 +37,9 @@ TEST(Conversion, RoundTripsKeepTheKernel) {
       } catch (const Error& error) {
         ASSERT_EQ(name, "modal") << what << error.what();
         ++refused;
-        wrongly += drawn.poles == Poles::drawn && (drawn.tf.order < 2 || drawn.tf.a[drawn.tf.order - 2] != 0);
+        // Random poles are distinct but for several at zero.
+        const std::vector<double>& a = drawn.tf.a;
+        wrongly += drawn.poles == Poles::drawn && (a.size() < 2 || a.back() != 0 || a[a.size() - 2] != 0);
         continue;
       }
       expect_true(*made, source, options.report_length, what);
