@@ -13,6 +13,7 @@
 
 namespace rtf::cli {
 
+void add_convert(CLI::App& app);
 void add_correct(CLI::App& app);
 void add_filter(CLI::App& app);
 void add_freqz(CLI::App& app);

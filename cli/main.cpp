@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
   rtf::cli::add_filter(app);
   rtf::cli::add_freqz(app);
   rtf::cli::add_plot(app);
+  rtf::cli::add_convert(app);
   rtf::cli::add_correct(app);
   rtf::cli::add_wrap(app);
   rtf::cli::add_poles(app);

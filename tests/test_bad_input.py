@@ -70,6 +70,45 @@ JSON = {
     "pole on a root of unity": ('{"a": [-1], "b": [1], "h0": 0, "length": 8}', "f.json"),
 }
 
+# The same for the other forms, run through `rtf convert`.
+FORMS = {
+    "unknown form": ('{"form": "pfe", "poles": []}', "expected tf, ba, ss, modal, zpk, sos or mimo"),
+    "form not a string": ('{"form": 3, "poles": []}', "form is 3"),
+    "tf with another form's key": ('{"form": "tf", "a": [], "b": [], "h0": 1, "gain": 2}', "'gain'"),
+    "ba without a": ('{"form": "ba", "b": [1]}', "has no 'a'"),
+    "ba with a leading zero": ('{"form": "ba", "b": [1], "a": [0, 1]}', "a[0] is 0"),
+    "ba empty": ('{"form": "ba", "b": [], "a": [1]}', "b has no values"),
+    "ba of strings": ('{"form": "ba", "b": ["1"], "a": [1]}', 'b[0] is "1"'),
+    "ss with A not square": ('{"form": "ss", "A": [[1, 2]], "B": [1, 0], "C": [1, 0], "D": 0}', "A is (1, 2)"),
+    "ss with B too short": ('{"form": "ss", "A": [[0.1, 0], [0, 0.2]], "B": [1], "C": [1, 0], "D": 0}', "B is (1, 1)"),
+    "ss with ragged A": ('{"form": "ss", "A": [[0.1, 0], [0]], "B": [1, 0], "C": [1, 0], "D": 0}', "A[1] has 1 values"),
+    "ss with D missing": ('{"form": "ss", "A": [[0.1]], "B": [1], "C": [1]}', "has no 'D'"),
+    "modal without a residue": ('{"form": "modal", "poles": [0.5, 0.4], "residues": [1]}', "residues has 1 values"),
+    "modal with a lone pole": ('{"form": "modal", "poles": [[0.5, 0.2]], "residues": [1]}', "poles[0] is 0.5+0.2i"),
+    "modal with other residues": (
+        '{"form": "modal", "poles": [[0.5, 0.2], [0.5, -0.2]], "residues": [[1, 1], [1, 1]]}',
+        "residues[0] is 1+1i",
+    ),
+    "zpk with more zeros than poles": ('{"form": "zpk", "zeros": [1, 2], "poles": [0.5], "gain": 1}', "2 zeros and 1 poles"),
+    "zpk with a lone zero": ('{"form": "zpk", "zeros": [[0, 1]], "poles": [0.5], "gain": 1}', "zeros[0] is 0+1i"),
+    "zpk with a triple": ('{"form": "zpk", "zeros": [], "poles": [[1, 2, 3]], "gain": 1}', "poles[0] is [1,2,3]"),
+    "zpk without gain": ('{"form": "zpk", "zeros": [], "poles": [0.5]}', "has no 'gain'"),
+    "sos with five columns": ('{"form": "sos", "sections": [[1, 0, 0, 1, 0]]}', "rows of 5 values"),
+    "sos with a0 zero": ('{"form": "sos", "sections": [[1, 0, 0, 1, 0, 0], [1, 0, 0, 0, 1, 0]]}', "section 1 has a0 = 0"),
+    "sos without sections": ('{"form": "sos", "sections": []}', "sections"),
+    "no channels": ('{"form": "sos", "channels": []}', "channels is []"),
+    "a bad channel": (
+        '{"form": "ba", "channels": [{"b": [1], "a": [1]}, {"b": [1], "a": [0]}]}',
+        "channels[1].a[0] is 0",
+    ),
+    "a channel not an object": ('{"form": "ba", "channels": [[1]]}', "channels[0] is [1]"),
+    "channels and more": ('{"form": "ba", "channels": [], "b": [1]}', "'b'"),
+    "mimo to one channel": ('{"form": "mimo", "a": [0.5], "b": [[[1], [2]]], "h0": [[0, 0]]}', "several inputs"),
+    "repeated poles to modal": ('{"a": [-1, 0.25], "b": [1, 0], "h0": 0}', "repeated pole"),
+    "two poles at zero to modal": ('{"a": [0, 0], "b": [1, 1], "h0": 0}', "poles 0 and 0 are 0.0e+00 apart"),
+    "overflow": ('{"form": "zpk", "zeros": [1e200, 1e200], "poles": [0, 0.5, 0.1], "gain": 1}', "not a system"),
+}
+
 SAFETENSORS = {
     "empty": (b"", "truncated"),
     "header length too large": (tensors(LAYOUT, VALUES, claimed=2**63), str(2**63)),
@@ -204,6 +243,19 @@ ARGUMENTS = {
     ),
     "wav through an unstable file": (["filter", "unstable.json", "--input", "u.wav", "-o", "out.wav"], "unstable.json"),
     "two outputs in one file": ([*FILTER, "--final-state", "./out"], "both"),
+    "convert to nothing": (["convert", "good.json", "-o", "out"], "--to"),
+    "convert to an unknown form": (["convert", "good.json", "--to", "pfe", "-o", "out"], "pfe"),
+    "convert by an unknown method": (["convert", "good.json", "--to", "tf", "--method", "qr", "-o", "out"], "qr"),
+    "convert with another feed-through": (
+        ["convert", "good.json", "--to", "zpk", "--feedthrough", "none", "-o", "out"],
+        "none",
+    ),
+    "report over nothing": (["convert", "good.json", "--to", "zpk", "--report-length", "0", "-o", "out"], "'0'"),
+    "report beyond memory": (["convert", "good.json", "--to", "zpk", "--report-length", str(10**15), "-o", "out"], "memory"),
+    "zpk in safetensors": (["convert", "good.json", "--to", "zpk", "-o", "out.safetensors"], "write this one as JSON"),
+    "convert an unstable trained file": (["convert", "unstable.json", "--to", "sos", "-o", "out"], "unstable.json"),
+    "several inputs to modal": (["convert", "mimo.json", "--to", "modal", "-o", "out"], "several inputs"),
+    "kernel of several inputs": (["kernel", "mimo.json", "--length", "8", "-o", "out"], "2 inputs and 1 outputs"),
     "correct a plain file": (["correct", "good.json", "-o", "out"], "good.json"),
     "wrap a trained file": (["wrap", "trained.json", "--length", "8", "-o", "out"], "trained.json"),
     "correct an unstable file": (["correct", "unstable.json", "-o", "out"], "unstable.json"),
@@ -238,6 +290,7 @@ def folder(tmp_path):
     (tmp_path / "trained.json").write_text(json.dumps({**GOOD, "length": 16}))
     (tmp_path / "unstable.json").write_text('{"a": [-1.5], "b": [1], "h0": 0, "length": 2000}')
     (tmp_path / "huge.json").write_text('{"a": [-0.5], "b": [1e300], "h0": 0}')
+    (tmp_path / "mimo.json").write_text('{"form": "ss", "A": [[0.5]], "B": [[1, 2]], "C": [[1]], "D": [[0, 0]]}')
     np.save(tmp_path / "u.npy", np.ones((8, 2)))
     np.save(tmp_path / "u1.npy", np.ones(8))
     (tmp_path / "u.wav").write_bytes(riff(format_chunk(channels=2), DATA))
@@ -268,6 +321,12 @@ def expect_refusal(rtf_raw, folder, arguments, text, **options):
 def test_bad_json(rtf_raw, folder, content, text):
     (folder / "f.json").write_text(content)
     expect_refusal(rtf_raw, folder, KERNEL, text)
+
+
+@pytest.mark.parametrize("content, text", FORMS.values(), ids=FORMS.keys())
+def test_bad_forms(rtf_raw, folder, content, text):
+    (folder / "f.json").write_text(content)
+    expect_refusal(rtf_raw, folder, ["convert", "f.json", "--to", "modal", "-o", "out"], text)
 
 
 @pytest.mark.parametrize("content, text", SAFETENSORS.values(), ids=SAFETENSORS.keys())
