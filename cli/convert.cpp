@@ -110,11 +110,18 @@ Result convert(const AnyFilter& filter, const ConvertOptions& options) {
           fmt::format("corrected at length {}{}{}", trained->length, report.method.empty() ? "" : ", ", report.method);
     return result;
   }
-  const auto* system = std::get_if<StateSpace>(&filter);
-  if (!system || options.to != "tf")
+  // What is left has several inputs or outputs.
+  if (options.to != "tf" && options.to != "ss")
     throw Error(ErrorCode::unsupported, "convert",
-                "several inputs or outputs; such a system goes from ss to tf, which writes the form mimo");
-  auto converted = to_mimo_transfer_function(*system, how);
+                "several inputs or outputs; such a system has the forms ss and, for --to tf, mimo");
+  const ConversionReport copied{0, 1, how.report_length, ""};
+  if (const auto* tf = std::get_if<MimoTransferFunction>(&filter)) {
+    if (options.to == "tf") return {*tf, {copied}};
+    return {to_block_companion(*tf), {{0, 1, how.report_length, "block companion"}}};
+  }
+  const auto& system = std::get<StateSpace>(filter);
+  if (options.to == "ss") return {system, {copied}};
+  auto converted = to_mimo_transfer_function(system, how);
   return {std::move(converted.value), {std::move(converted.report)}};
 }
 

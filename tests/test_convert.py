@@ -154,6 +154,27 @@ def test_ss_of_several_inputs_and_outputs_is_ss2tf_entry_by_entry(rtf, tmp_path,
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_mimo_goes_to_its_block_companion_form_and_back(rtf, rtf_raw, tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    order, inputs, outputs = rng.integers(0, 5), rng.integers(1, 4), rng.integers(2, 4)
+    a = rng.uniform(-1, 1, order) / max(order, 1)
+    b, h0 = rng.normal(size=(outputs, inputs, order)), rng.normal(size=(outputs, inputs))
+    save(tmp_path / "mimo.json", "mimo", a=a, b=b, h0=h0)
+    rtf("convert", "mimo.json", "--to", "ss", "-o", "ss.json")
+    ss = load(tmp_path / "ss.json")
+    A, B = (np.reshape(ss[name], (order * inputs, -1)) for name in ("A", "B")) if order else (np.zeros((0, 0)), None)
+    for j in range(inputs if order else 0):
+        response = signal.dimpulse((A, B[:, [j]], ss["C"], np.array(ss["D"])[:, [j]], 1), n=20)[1][0]
+        for i in range(outputs):
+            numerator = np.r_[h0[i, j], h0[i, j] * a + b[i, j]]
+            wanted = signal.lfilter(numerator, np.r_[1, a], np.eye(1, 20)[0])
+            np.testing.assert_allclose(response[:, i], wanted, atol=1e-12)
+    rtf("convert", "ss.json", "--to", "tf", "-o", "back.json")
+    assert load(tmp_path / "back.json") == load(tmp_path / "mimo.json")
+    assert "has the forms ss and" in rtf_raw("convert", "mimo.json", "--to", "zpk", "-o", "zpk.json").stderr
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_zpk_is_tf2zpk(rtf, tmp_path, seed):
     f = draw(seed, 12)
     save_json(tmp_path / "f.json", f)

@@ -176,6 +176,9 @@ Converted<MimoTransferFunction> to_mimo_transfer_function(const StateSpace& sour
   constexpr const char* operation = "to_mimo_transfer_function";
   validate(source, operation);
   check_options(options, operation);
+  // From its own numbers, of which a characteristic polynomial would make a system of as many states.
+  if (options.method == StateSpaceMethod::automatic && is_block_companion(source))
+    return {from_block_companion(source), {0, 1, options.report_length, "block companion"}};
   return best_route(true, options, [&](StateSpaceMethod route) {
     const MimoRational rational = to_rational(source, route);
     Converted<MimoTransferFunction> result;

@@ -132,6 +132,17 @@ StateSpace read_state_space(const Reader& reader) {
   return s;
 }
 
+// Errors of what the numbers mean name the file and the channel, as those of the syntax do.
+template <class Value>
+void check_in_file(const Value& value, const Reader& reader) {
+  try {
+    validate(value, "read_filter");
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    fail_reading(reader.path(), reader.at(text.substr(text.find("] ") + 2)));
+  }
+}
+
 MimoTransferFunction read_mimo(const Reader& reader) {
   reader.expect("mimo", {"a", "b", "h0"});
   MimoTransferFunction tf;
@@ -152,18 +163,8 @@ MimoTransferFunction read_mimo(const Reader& reader) {
                                               row.columns, tf.inputs, tf.order));
     tf.b.insert(tf.b.end(), row.values.begin(), row.values.end());
   }
+  check_in_file(tf, reader);
   return tf;
-}
-
-// Errors of what the numbers mean name the file and the channel, as those of the syntax do.
-template <class Value>
-void check_in_file(const Value& value, const Reader& reader) {
-  try {
-    validate(value, "read_filter");
-  } catch (const Error& error) {
-    const std::string text = error.what();
-    fail_reading(reader.path(), reader.at(text.substr(text.find("] ") + 2)));
-  }
 }
 
 System read_channel(const std::string& form, const Reader& reader) {
