@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <filesystem>
 
 #include "entry.h"
+#include "rtf/correction.h"
 #include "rtf/error.h"
 
 namespace rtf::cli {
@@ -20,12 +22,12 @@ void add_common(CLI::App& command, CommonOptions& options, const std::string& ex
 }
 
 CLI::Option* add_count(CLI::App& command, const std::string& name, std::size_t& value, const std::string& description,
-                       std::size_t least) {
-  const auto parse = [&value, name, least](const std::string& text) {
+                       std::size_t lowest) {
+  const auto parse = [&value, name, lowest](const std::string& text) {
     std::size_t parsed = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed);
-    if (error != std::errc() || end != text.data() + text.size() || parsed < least || parsed > std::size_t{1} << 53) {
-      throw CLI::ValidationError(name, fmt::format("'{}' is not a whole number from {} to 2^53", text, least));
+    if (error != std::errc() || end != text.data() + text.size() || parsed < lowest || parsed > std::size_t{1} << 53) {
+      throw CLI::ValidationError(name, fmt::format("'{}' is not a whole number from {} to 2^53", text, lowest));
     }
     value = parsed;
   };
@@ -44,6 +46,22 @@ DataType data_type(const std::string& name) { return name == "f32" ? DataType::f
 
 const Coefficients& coefficients(const AnyTransferFunction& filter) {
   return std::visit([](const auto& value) -> const Coefficients& { return value; }, filter);
+}
+
+TransferFunction plain_filter(const std::string& path, const AnyTransferFunction& filter) {
+  const auto* trained = std::get_if<TrainedTransferFunction>(&filter);
+  if (!trained) return std::get<TransferFunction>(filter);
+  require_memory(static_cast<double>(trained->length), fmt::format("{}: a kernel of {} points", path, trained->length));
+  return naming(path, [&] { return correct(*trained); });
+}
+
+void require_two_files(const std::string& first, const std::string& second, const std::string& what) {
+  const auto place = [](const std::string& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path));
+  };
+  if (place(first) == place(second)) {
+    throw Error(ErrorCode::argument, "command", fmt::format("{} is to hold both {}", first, what));
+  }
 }
 
 void say(const CommonOptions& options, const std::string& line) {

@@ -13,11 +13,14 @@
 
 namespace rtf::cli {
 
+void add_convert(CLI::App& app);
 void add_correct(CLI::App& app);
 void add_filter(CLI::App& app);
 void add_fit(CLI::App& app);
+void add_freqz(CLI::App& app);
 void add_info(CLI::App& app);
 void add_kernel(CLI::App& app);
+void add_plot(CLI::App& app);
 void add_poles(CLI::App& app);
 void add_reduce(CLI::App& app);
 void add_stabilize(CLI::App& app);
@@ -46,15 +49,20 @@ CLI::App& add_command(CLI::App& app, const std::string& name, const std::string&
   return command;
 }
 
-// An option that takes a whole number from `least` on.
+// An option that takes a whole number from `lowest` on.
 CLI::Option* add_count(CLI::App& command, const std::string& name, std::size_t& value, const std::string& description,
-                       std::size_t least = 1);
+                       std::size_t lowest = 1);
 CLI::Option* add_output(CLI::App& command, std::string& path, const std::string& description);
 CLI::Option* add_data_type(CLI::App& command, std::string& name, const std::string& description);
 
 DataType data_type(const std::string& name);
 
 const Coefficients& coefficients(const AnyTransferFunction& filter);
+// The filter of the recurrence: a trained file is corrected, and errors of that name it.
+TransferFunction plain_filter(const std::string& path, const AnyTransferFunction& filter);
+
+// Throws when both names lead to one file.
+void require_two_files(const std::string& first, const std::string& second, const std::string& what);
 
 // The line that says what was done, on standard output.
 void say(const CommonOptions& options, const std::string& line);

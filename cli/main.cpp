@@ -14,6 +14,9 @@ int main(int argc, char** argv) {
       "`rtf COMMAND --help` shows an example of each command.");
   rtf::cli::add_kernel(app);
   rtf::cli::add_filter(app);
+  rtf::cli::add_freqz(app);
+  rtf::cli::add_plot(app);
+  rtf::cli::add_convert(app);
   rtf::cli::add_correct(app);
   rtf::cli::add_wrap(app);
   rtf::cli::add_poles(app);

@@ -97,5 +97,6 @@ StateSpace to_block_companion(const MimoTransferFunction& tf);
 
 // The way back; throws, naming the entry, unless A and B are exactly of that form.
 MimoTransferFunction from_block_companion(const StateSpace& system);
+bool is_block_companion(const StateSpace& system);
 
 }  // namespace rtf

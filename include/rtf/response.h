@@ -21,6 +21,8 @@ std::vector<double> group_delay(const TransferFunction& tf, std::span<const doub
 
 // The output for the input 1, 1, 1, ...: (channels, length).
 std::vector<double> step_response(const TransferFunction& tf, std::size_t length);
+// The same from the kernels, (channels, length).
+std::vector<double> step_response(std::vector<double> kernels, std::size_t length);
 
 // Square roots of the eigenvalues of the product of both Gramians, largest first, (channels, order): what reduction to
 // an order below costs. Right to rounding of the largest of a channel. Throws when a pole is on or outside the circle.

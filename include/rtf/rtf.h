@@ -4,6 +4,7 @@
 #include "rtf/activation.h"
 #include "rtf/batch_norm.h"
 #include "rtf/constraint.h"
+#include "rtf/conversion.h"
 #include "rtf/convolution.h"
 #include "rtf/correction.h"
 #include "rtf/error.h"
@@ -28,4 +29,5 @@
 #include "rtf/state_space.h"
 #include "rtf/transfer_function.h"
 #include "rtf/version.h"
+#include "rtf/wav.h"
 #include "rtf/workspace.h"

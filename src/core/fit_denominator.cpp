@@ -1,13 +1,11 @@
 #include "core/fit_denominator.h"
 
-#include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <cmath>
-#include <complex>
 #include <limits>
-#include <optional>
 #include <vector>
 
+#include "core/eigenvalues.h"
 #include "core/hankel.h"
 #include "core/minimum_phase.h"
 #include "core/pole_product.h"
@@ -93,8 +91,9 @@ VectorXd drawn_in(const FitTarget& target, const VectorXd& a) {
 }
 
 VectorXd characteristic(const MatrixXd& A, Index order) {
-  const Eigen::EigenSolver<MatrixXd> solver(A, false);
-  std::vector<std::complex<double>> found(solver.eigenvalues().begin(), solver.eigenvalues().end());
+  const MatrixXd rows = A.transpose();  // eigenvalues() reads row by row
+  const auto size = static_cast<std::size_t>(A.rows());
+  const auto found = eigenvalues({rows.data(), rows.data() + rows.size()}, size, MatrixShape::dense, "fit");
   return vector(denominator_from_poles(found), order);
 }
 

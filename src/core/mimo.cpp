@@ -50,13 +50,11 @@ StateSpace to_block_companion(const MimoTransferFunction& tf) {
   return system;
 }
 
-MimoTransferFunction from_block_companion(const StateSpace& system) {
-  constexpr const char* operation = "from_block_companion";
-  validate(system, operation);
+namespace {
+
+// The coefficients that stand in C, D and the first block row of A; the rest of A and B is not looked at.
+MimoTransferFunction block_companion_coefficients(const StateSpace& system) {
   const std::size_t m = system.inputs, states = system.order;
-  if (states % m != 0)
-    fail(ErrorCode::argument, operation, "{} states are no multiple of {} inputs, as block companion form has them",
-         states, m);
   MimoTransferFunction tf;
   tf.inputs = m;
   tf.outputs = system.outputs;
@@ -67,8 +65,26 @@ MimoTransferFunction from_block_companion(const StateSpace& system) {
   for (std::size_t i = 0; i < tf.outputs; ++i)
     for (std::size_t j = 0; j < m; ++j)
       for (std::size_t k = 0; k < tf.order; ++k) tf.b[(i * m + j) * tf.order + k] = system.C[i * states + k * m + j];
+  return tf;
+}
 
-  // A and B must be those that these coefficients give.
+}  // namespace
+
+bool is_block_companion(const StateSpace& system) {
+  validate(system, "is_block_companion");
+  if (system.order % system.inputs != 0) return false;
+  const StateSpace wanted = to_block_companion(block_companion_coefficients(system));
+  return system.A == wanted.A && system.B == wanted.B;
+}
+
+MimoTransferFunction from_block_companion(const StateSpace& system) {
+  constexpr const char* operation = "from_block_companion";
+  validate(system, operation);
+  const std::size_t m = system.inputs, states = system.order;
+  if (states % m != 0)
+    fail(ErrorCode::argument, operation, "{} states are no multiple of {} inputs, as block companion form has them",
+         states, m);
+  MimoTransferFunction tf = block_companion_coefficients(system);
   const StateSpace wanted = to_block_companion(tf);
   const auto check = [&](const char* name, const std::vector<double>& got, const std::vector<double>& needed,
                          std::size_t columns) {

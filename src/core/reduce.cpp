@@ -1,7 +1,6 @@
 #include "rtf/reduce.h"
 
 #include <Eigen/Core>
-#include <Eigen/Eigenvalues>
 #include <Eigen/SVD>
 #include <algorithm>
 #include <cmath>
@@ -9,6 +8,7 @@
 #include <numbers>
 
 #include "core/arguments.h"
+#include "core/eigenvalues.h"
 #include "core/lattice.h"
 #include "core/lyapunov.h"
 #include "core/pole_product.h"
@@ -93,9 +93,9 @@ void write_group(const Truncated& system, TransferFunction& tf, std::size_t grou
   const Index n = system.A.rows();
   const std::size_t order = tf.order, members = tf.channels / tf.groups;
   if (n == 0) return;
-  const Eigen::EigenSolver<MatrixXd> solver(system.A, false);
-  const std::vector<std::complex<double>> poles(solver.eigenvalues().begin(), solver.eigenvalues().end());
-  const std::vector<double> a = denominator_from_poles(poles);
+  const auto size = static_cast<std::size_t>(n);
+  const std::vector<double> a =
+      denominator_from_poles(eigenvalues(values(system.A), size, MatrixShape::dense, "reduce"));
   std::copy(a.begin(), a.end(), tf.a.begin() + static_cast<std::ptrdiff_t>(group * order));
   MatrixXd response(system.C.rows(), n);
   VectorXd state = system.B;

@@ -37,32 +37,42 @@ Plane<T> multiply(Plane<T> x, Plane<T> y) {
   return multiply_add(x, y, T(0.0));
 }
 
-// sum_k c_k w^k over k = 1..n, and sum_k k c_k w^k.
+// sum_k c_k w^k over k = 1..n, sum_k k c_k w^k, and the sizes of what was rounded on the way to the first.
 template <class T>
 struct Sums {
   Plane<T> value, slope;
+  double rounded = 0;
 };
 
 template <class T>
 Sums<T> horner(const double* c, std::size_t order, Plane<T> w) {
   Plane<T> value, derivative;
+  double rounded = 0;
   for (std::size_t k = order; k-- > 0;) {
     derivative = add(multiply(derivative, w), value);
     value = multiply_add(value, w, T(c[k]));
+    rounded += std::abs(static_cast<double>(value.real)) + std::abs(static_cast<double>(value.imaginary));
   }
   // value = sum c_k w^(k-1): one factor w more.
-  return {multiply(value, w), multiply(add(multiply(derivative, w), value), w)};
+  return {multiply(value, w), multiply(add(multiply(derivative, w), value), w), rounded};
 }
 
+struct Evaluation {
+  CirclePoint point;
+  double A_rounded, N_rounded;
+};
+
 template <class T>
-CirclePoint evaluate(const CoefficientsView& tf, std::size_t channel, double angle) {
+Evaluation evaluate(const CoefficientsView& tf, std::size_t channel, double angle) {
   const Plane<T> w{T(std::cos(angle)), T(-std::sin(angle))};
   const double h0 = tf.h0[channel];
   const Sums<T> a = horner(tf.denominator(channel), tf.order, w), b = horner(tf.numerator(channel), tf.order, w);
   const Plane<T> gain{T(h0)}, A = add(a.value, Plane<T>{T(1.0)});
-  return {static_cast<std::complex<double>>(A), static_cast<std::complex<double>>(add(multiply(gain, A), b.value)),
-          static_cast<std::complex<double>>(a.slope),
-          static_cast<std::complex<double>>(add(multiply(gain, a.slope), b.slope))};
+  return {{static_cast<std::complex<double>>(A), static_cast<std::complex<double>>(add(multiply(gain, A), b.value)),
+           static_cast<std::complex<double>>(a.slope),
+           static_cast<std::complex<double>>(add(multiply(gain, a.slope), b.slope))},
+          1 + a.rounded,
+          std::abs(h0) * (1 + a.rounded) + b.rounded};
 }
 
 template <class T, class F>
@@ -87,17 +97,11 @@ std::vector<T> at_every_angle(const TransferFunction& tf, std::span<const double
 }  // namespace
 
 CirclePoint circle_point(const CoefficientsView& tf, std::size_t channel, double angle) {
-  double a_size = 1, b_size = 0;
-  for (std::size_t k = 0; k < tf.order; ++k) {
-    a_size += std::abs(tf.denominator(channel)[k]);
-    b_size += std::abs(tf.numerator(channel)[k]);
-  }
-  const CirclePoint point = evaluate<double>(tf, channel, angle);
-  // Horner with a complex factor of modulus 1: at most 4 roundings a coefficient.
-  const double rounding = 2 * kEpsilon * static_cast<double>(tf.order + 2);
-  const bool holds = rounding * a_size <= kTolerance * std::abs(point.A) &&
-                     rounding * (b_size + std::abs(tf.h0[channel]) * a_size) <= kTolerance * std::abs(point.N);
-  return holds ? point : evaluate<DoubleDouble>(tf, channel, angle);
+  const auto [point, A_rounded, N_rounded] = evaluate<double>(tf, channel, angle);
+  // Every step of Horner's rule, by a factor of modulus 1, rounds by less than 4 units of its result.
+  const bool holds = 2 * kEpsilon * A_rounded <= kTolerance * std::abs(point.A) &&
+                     2 * kEpsilon * N_rounded <= kTolerance * std::abs(point.N);
+  return holds ? point : evaluate<DoubleDouble>(tf, channel, angle).point;
 }
 
 std::vector<std::complex<double>> frequency_response(const TransferFunction& tf, std::span<const double> angles) {
@@ -115,19 +119,23 @@ std::vector<double> group_delay(const TransferFunction& tf, std::span<const doub
 std::vector<double> step_response(const TransferFunction& tf, std::size_t length) {
   validate(tf, "step_response");
   if (length < 1) fail(ErrorCode::argument, "step_response", "length is 0; it must be at least 1");
-  std::vector<double> response = exact_kernel(tf, length);
-  for (std::size_t c = 0; c < tf.channels; ++c) {
+  return step_response(exact_kernel(tf, length), length);
+}
+
+std::vector<double> step_response(std::vector<double> kernels, std::size_t length) {
+  if (length < 1 || kernels.size() % length != 0)
+    fail(ErrorCode::argument, "step_response", "{} values are not kernels of length {}", kernels.size(), length);
+  for (std::size_t begin = 0; begin < kernels.size(); begin += length) {
     // Neumaier's sum: a long step response does not collect the rounding of every term.
     double sum = 0, lost = 0;
-    for (std::size_t t = 0; t < length; ++t) {
-      double& value = response[c * length + t];
+    for (double& value : std::span(kernels).subspan(begin, length)) {
       const double next = sum + value;
       lost += std::abs(sum) >= std::abs(value) ? (sum - next) + value : (value - next) + sum;
       sum = next;
       value = sum + lost;
     }
   }
-  return response;
+  return kernels;
 }
 
 }  // namespace rtf
