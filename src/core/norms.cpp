@@ -205,7 +205,7 @@ std::vector<double> hankel_singular_values(const TransferFunction& tf) {
     const std::vector<double> transition = lattice->transition();
     const Eigen::MatrixXd A = Eigen::Map<const RowMatrix>(transition.data(), n, n);
     const Eigen::MatrixXd C = Eigen::Map<const Eigen::RowVectorXd>(lattice->output.data(), n);
-    const Eigen::VectorXd found = Eigen::BDCSVD<Eigen::MatrixXd>(gramian_factor(A, C, operation)).singularValues();
+    const Eigen::VectorXd found = Eigen::JacobiSVD<Eigen::MatrixXd>(gramian_factor(A, C, operation)).singularValues();
     std::copy(found.begin(), found.end(), values.begin() + static_cast<std::ptrdiff_t>(c * tf.order));
   });
   return values;
