@@ -147,16 +147,14 @@ void draw_frequency_response(Svg& svg, const Channel& channel) {
   turns.curve(phase);
   // An empty panel says why it is empty.
   if (std::none_of(phases.begin(), phases.end(), [](double value) { return std::isfinite(value); }))
-    for (Panel* panel : {&magnitudes, &turns})
-      panel->footnote("H is zero, or beyond the largest number, at every angle");
+    for (Panel* panel : {&magnitudes, &turns}) panel->footnote("H is zero, or too large to evaluate, at every angle");
 }
 
 // Marks every root that is in the picture, with its multiplicity where several coincide; returns how many are not.
 std::size_t draw_roots(Panel& panel, const std::vector<std::complex<double>>& roots, bool are_poles, double unit) {
   std::size_t outside = 0;
   // So small that many of them along the circle stay apart.
-  const double size =
-      std::clamp(kMarkerSize * std::sqrt(64 / std::max(1.0, static_cast<double>(roots.size()))), 1.2, kMarkerSize);
+  const double size = std::clamp(kMarkerSize * 64 / std::max(1.0, static_cast<double>(roots.size())), 1.2, kMarkerSize);
   std::vector<bool> drawn(roots.size(), false);
   for (std::size_t i = 0; i < roots.size(); ++i) {
     if (drawn[i]) continue;
