@@ -64,6 +64,9 @@ TransferFunction plain_filter(const std::string& path, const AnyTransferFunction
 // Throws when both names lead to one file.
 void require_two_files(const std::string& first, const std::string& second, const std::string& what);
 
+// The search for max |H| solves eigenvalue problems of the order's size: half a second here, a minute at order 1024.
+inline constexpr std::size_t kLargestOrderWithNorms = 256;
+
 // The line that says what was done, on standard output.
 void say(const CommonOptions& options, const std::string& line);
 void warn(const CommonOptions& options, const std::string& command, const std::string& line);

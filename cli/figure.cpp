@@ -43,13 +43,12 @@ std::vector<double> ticks(const Interval& range, double step) {
 Interval interval_of(const std::vector<double>& values) {
   Interval range{HUGE_VAL, -HUGE_VAL};
   for (const double value : values) {
-    if (!std::isfinite(value)) continue;
+    if (!is_drawable(value)) continue;
     range.low = std::min(range.low, value);
     range.high = std::max(range.high, value);
   }
   if (range.low > range.high) return {-1, 1};
-  // Half of each first: the sum of two huge values may overflow.
-  const double width = range.high / 2 - range.low / 2, size = std::max(std::abs(range.low), std::abs(range.high));
+  const double width = (range.high - range.low) / 2, size = std::max(std::abs(range.low), std::abs(range.high));
   const double margin = width > 1e-9 * size ? 0.12 * width : size > 0 ? 0.5 * size : 1;
   return {range.low - margin, range.high + margin};
 }
@@ -124,9 +123,9 @@ void Panel::area(const std::vector<Point>& points, std::string_view style) {
   clipped([&] { svg_.polygon(corners, style); });
 }
 
-void Panel::cross(double x, double y) { svg_.cross(at(x, y), 4.5, "pole"); }
+void Panel::cross(double x, double y, double size) { svg_.cross(at(x, y), size, "pole"); }
 
-void Panel::ring(double x, double y) { svg_.circle(at(x, y), 4.5, "zero"); }
+void Panel::ring(double x, double y, double size) { svg_.circle(at(x, y), size, "zero"); }
 
 void Panel::unit_circle() {
   clipped([&] {

@@ -18,7 +18,7 @@ namespace {
 
 struct FreqzOptions : CommonOptions {
   std::size_t points = 512;
-  bool whole = false, json = false;
+  bool whole = false, json = false, norms = false;
   std::string output, group_delay;
 };
 
@@ -27,6 +27,8 @@ void add_options(CLI::App& command, FreqzOptions& options) {
   command.add_flag("--whole", options.whole, "angles 2 pi k / N around the circle, not pi k / N on its upper half");
   command.add_option("--group-delay", options.group_delay, "npy file for the group delay in samples, (channels, N)")
       ->type_name("FILE");
+  command.add_flag("--norms", options.norms,
+                   fmt::format("print the norms whatever the order: beyond {} they take long", kLargestOrderWithNorms));
   command.add_flag("--json", options.json, "print the figures as JSON, Hankel singular values among them");
   add_output(command, options.output, "npy file for the response, complex128, shape (channels, N)");
 }
@@ -34,25 +36,36 @@ void add_options(CLI::App& command, FreqzOptions& options) {
 struct Figures {
   std::vector<bool> stable;
   std::vector<std::complex<double>> ends;  // H at 0 and at pi, channel by channel
-  std::vector<Peak> peak;
   std::vector<double> h2;
+  std::vector<Peak> peak;  // empty where it was not searched for
 };
 
-Figures figures_of(const TransferFunction& tf) {
-  Figures figures{{}, frequency_response(tf, std::vector{0.0, std::numbers::pi}), h_infinity_norm(tf), h2_norm(tf)};
+Figures figures_of(const TransferFunction& tf, bool with_peak) {
+  Figures figures{{}, frequency_response(tf, std::vector{0.0, std::numbers::pi}), h2_norm(tf), {}};
+  if (with_peak) figures.peak = h_infinity_norm(tf);
   for (std::size_t c = 0; c < tf.channels; ++c)
     figures.stable.push_back(is_stable({CoefficientsView(tf).denominator(c), tf.order}));
   return figures;
+}
+
+// H is real at 0 and pi. Infinite divided by zero in complex numbers is infinite in one part and nan in the other.
+std::string real_text(std::complex<double> value) {
+  if (!std::isnan(value.real())) return fmt::format("{:.6g}", value.real());
+  return std::isinf(value.imag()) ? "inf" : "nan";  // the sign of a nan says nothing
 }
 
 void print_table(const Figures& figures) {
   fmt::print("{:>9} {:>7} {:>12} {:>12} {:>12} {:>9} {:>12}\n", "channel", "stable", "H at 0", "H at pi", "max |H|",
              "angle/pi", "H2 norm");
   for (std::size_t c = 0; c < figures.h2.size(); ++c) {
-    const auto [value, angle] = figures.peak[c];
-    fmt::print("{:>9} {:>7} {:>12.6g} {:>12.6g} {:>12.6g} {:>9} {:>12.6g}\n", c, figures.stable[c] ? "yes" : "NO",
-               figures.ends[2 * c].real(), figures.ends[2 * c + 1].real(), value,
-               std::isnan(angle) ? "-" : fmt::format("{:.6f}", angle / std::numbers::pi), figures.h2[c]);
+    std::string peak = "-", place = "-";
+    if (!figures.peak.empty()) {
+      const auto [value, angle] = figures.peak[c];
+      peak = fmt::format("{:.6g}", value);
+      if (!std::isnan(angle)) place = fmt::format("{:.6f}", angle / std::numbers::pi);
+    }
+    fmt::print("{:>9} {:>7} {:>12} {:>12} {:>12} {:>9} {:>12.6g}\n", c, figures.stable[c] ? "yes" : "NO",
+               real_text(figures.ends[2 * c]), real_text(figures.ends[2 * c + 1]), peak, place, figures.h2[c]);
   }
 }
 
@@ -101,7 +114,8 @@ void run(const FreqzOptions& options) {
   StagedFile response(options.output, npy_bytes(ComplexArray{shape, frequency_response(tf, angles)}, options.output),
                       "freqz");
   std::optional<Figures> figures;
-  if (options.json || !options.quiet) figures = figures_of(tf);
+  const bool with_peak = options.json || options.norms || tf.order <= kLargestOrderWithNorms;
+  if (options.json || !options.quiet) figures = figures_of(tf, with_peak);
   response.commit();
   if (delay) delay->commit();
   if (options.json) return print_json(tf, *figures);
@@ -109,6 +123,9 @@ void run(const FreqzOptions& options) {
   fmt::print("{}: response {}, c128, angles {}pi k / {}\n", options.output, shape_text(shape),
              options.whole ? "2 " : "", options.points);
   print_table(*figures);
+  if (!with_peak)
+    fmt::print("max |H| is left out beyond order {}, where the search takes long; --norms prints it\n",
+               kLargestOrderWithNorms);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "common.h"
 #include "core/atomic_file.h"
 #include "figure.h"
+#include "rtf/executor.h"
 #include "rtf/response.h"
 #include "rtf/stability.h"
 
@@ -36,7 +37,6 @@ struct Channel {
   std::vector<std::complex<double>> poles, zeros;
   double radius = 0;
   bool stable = false;
-  Peak peak{};
 };
 
 Channel examine(const TransferFunction& all, std::size_t index) {
@@ -46,22 +46,23 @@ Channel examine(const TransferFunction& all, std::size_t index) {
   channel.tf.a.assign(view.denominator(index), view.denominator(index) + all.order);
   channel.tf.b.assign(view.numerator(index), view.numerator(index) + all.order);
   channel.tf.h0 = {all.h0[index]};
-  channel.poles = poles(channel.tf.a);
-  channel.radius = pole_radius(channel.tf.a);
   channel.stable = is_stable(channel.tf.a);
-  channel.peak = h_infinity_norm(channel.tf)[0];
 
   // The zeros are the roots of h0 A + B; leading zeros, a delay, lower its degree.
   std::vector<double> numerator = {channel.tf.h0[0]};
   for (std::size_t k = 0; k < all.order; ++k) numerator.push_back(channel.tf.h0[0] * channel.tf.a[k] + channel.tf.b[k]);
   const auto first = std::find_if(numerator.begin(), numerator.end(), [](double value) { return value != 0; });
-  if (first != numerator.end()) {
-    std::vector<double> monic;
+  std::vector<double> monic;
+  if (first != numerator.end())
     for (auto it = first + 1; it != numerator.end(); ++it) monic.push_back(*it / *first);
-    // A first coefficient next to nothing sends a zero to infinity.
-    if (std::all_of(monic.begin(), monic.end(), [](double value) { return std::isfinite(value); }))
-      channel.zeros = poles(monic);
-  }
+  // A first coefficient next to nothing sends a zero to infinity.
+  if (!std::all_of(monic.begin(), monic.end(), [](double value) { return std::isfinite(value); })) monic.clear();
+
+  // Nearly all the time of a picture of high order goes into these two.
+  parallel_for(default_executor(), 2, [&](std::size_t which, std::size_t) {
+    which == 0 ? channel.poles = poles(channel.tf.a) : channel.zeros = poles(monic);
+  });
+  channel.radius = channel.poles.empty() ? 0 : std::abs(channel.poles.front());
   return channel;
 }
 
@@ -97,6 +98,8 @@ void draw_response(Svg& svg, const Box& box, const std::string& title, const std
   Panel panel(svg, box, title, {{-0.02 * last, 1.02 * last}, "sample"}, {range, ""});
   const std::vector<Point> points = samples(values, box.width);
   static_cast<double>(values.size()) <= box.width / 6 ? panel.stems(points) : panel.curve(points);
+  const auto huge = std::count_if(values.begin(), values.end(), [](double value) { return !is_drawable(value); });
+  if (huge > 0) panel.footnote(fmt::format("{} samples beyond {:g} are not shown", huge, kLargestDrawn));
 }
 
 // A uniform grid, and more where a pole or a zero close to the circle makes the curve turn.
@@ -138,13 +141,20 @@ void draw_frequency_response(Svg& svg, const Channel& channel) {
     if (std::isfinite(value)) top = std::max(top, value);
   for (double& value : decibels) value = std::max(value, top - 100);
   const Interval range = interval_of(decibels);
-  Panel(svg, kMagnitudeBox, "Magnitude", {{0, 1}, "angle / \u03c0"}, {range, "dB"}).curve(magnitude);
-  Panel(svg, kPhaseBox, "Phase", {{0, 1}, "angle / \u03c0"}, {interval_of(phases), "phase / \u03c0"}).curve(phase);
+  Panel magnitudes(svg, kMagnitudeBox, "Magnitude", {{0, 1}, "angle / \u03c0"}, {range, "dB"});
+  magnitudes.curve(magnitude);
+  Panel turns(svg, kPhaseBox, "Phase", {{0, 1}, "angle / \u03c0"}, {interval_of(phases), "phase / \u03c0"});
+  turns.curve(phase);
+  // An empty panel says why it is empty.
+  if (std::none_of(phases.begin(), phases.end(), [](double value) { return std::isfinite(value); }))
+    for (Panel* panel : {&magnitudes, &turns}) panel->footnote("H is zero, or too large to evaluate, at every angle");
 }
 
 // Marks every root that is in the picture, with its multiplicity where several coincide; returns how many are not.
 std::size_t draw_roots(Panel& panel, const std::vector<std::complex<double>>& roots, bool are_poles, double unit) {
   std::size_t outside = 0;
+  // So small that many of them along the circle stay apart.
+  const double size = std::clamp(kMarkerSize * 64 / std::max(1.0, static_cast<double>(roots.size())), 1.2, kMarkerSize);
   std::vector<bool> drawn(roots.size(), false);
   for (std::size_t i = 0; i < roots.size(); ++i) {
     if (drawn[i]) continue;
@@ -158,7 +168,8 @@ std::size_t draw_roots(Panel& panel, const std::vector<std::complex<double>>& ro
         drawn[j] = true;
         ++count;
       }
-    are_poles ? panel.cross(roots[i].real(), roots[i].imag()) : panel.ring(roots[i].real(), roots[i].imag());
+    are_poles ? panel.cross(roots[i].real(), roots[i].imag(), size)
+              : panel.ring(roots[i].real(), roots[i].imag(), size);
     if (count > 1)
       panel.note(roots[i].real() + 7 * unit, roots[i].imag() + (are_poles ? 6 : -14) * unit, fmt::format("{}", count),
                  Anchor::start);
@@ -198,16 +209,21 @@ void draw_triangle(Svg& svg, const Channel& channel) {
   if (panel.contains(a1, a2)) {
     panel.cross(a1, a2);
   } else {
-    panel.note(0, -0.9 * reach2, fmt::format("the filter is at ({:.3g}, {:.3g})", a1, a2));
+    // Above the footnote, below the triangle.
+    panel.note(0, -0.8 * reach2, fmt::format("the filter is at ({:.3g}, {:.3g})", a1, a2));
   }
 }
 
 std::string figures_line(const Channel& channel) {
   std::string line = fmt::format("order {}, pole radius {:.6g}, {}", channel.tf.order, channel.radius,
                                  channel.stable ? "stable" : "NOT stable");
-  if (std::isfinite(channel.peak.value))
-    line += fmt::format(", H2 norm {:.4g}, largest |H| {:.4g} at {:.4g} \u03c0", h2_norm(channel.tf)[0],
-                        channel.peak.value, channel.peak.angle / kPi);
+  const double h2 = h2_norm(channel.tf)[0];
+  if (!std::isfinite(h2)) return line;
+  line += fmt::format(", H2 norm {:.4g}", h2);
+  if (channel.tf.order > kLargestOrderWithNorms) return line;
+  const Peak peak = h_infinity_norm(channel.tf)[0];
+  if (std::isfinite(peak.value))
+    line += fmt::format(", largest |H| {:.4g} at {:.4g} \u03c0", peak.value, peak.angle / kPi);
   return line;
 }
 

@@ -47,7 +47,7 @@ void print_rows(const Value& before, const Stabilized<Value>& after) {
     if (before.group_of(c) != group) {
       group = before.group_of(c);
       old_radius = radius(before, group);
-      new_radius = radius(after.filter, group);
+      new_radius = radius(after.value, group);
     }
     fmt::print("{:>9} {:>14.9f} {:>14.9f} {:>14.6e} {:>14.6e}\n", c, old_radius, new_radius, after.error[c],
                after.reflect_error[c]);
@@ -56,7 +56,7 @@ void print_rows(const Value& before, const Stabilized<Value>& after) {
 
 template <class Value>
 void finish(const StabilizeOptions& options, const Value& before, const Stabilized<Value>& after, std::size_t length) {
-  write_filter(options.output, after.filter);
+  write_filter(options.output, after.value);
   say(options, fmt::format("{}: {} channel{}, order {}, method {}, kernels compared over {} samples", options.output,
                            before.channels, before.channels == 1 ? "" : "s", before.order, options.method, length));
   if (!options.quiet) print_rows(before, after);

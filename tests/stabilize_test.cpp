@@ -80,8 +80,8 @@ TEST(Stabilize, ReflectKeepsTheMagnitude) {
     const TransferFunction tf = draw_unstable(random, order, trial % 3 == 0 ? 1.5 : 1.05);
     SCOPED_TRACE(::testing::Message() << "trial " << trial << " order " << order);
     const auto result = stabilize(tf, StabilizeMethod::reflect, 50);
-    expect_untouched_where_stable(tf, result.filter);
-    const auto before = frequency_response(tf, angles), after = frequency_response(result.filter, angles);
+    expect_untouched_where_stable(tf, result.value);
+    const auto before = frequency_response(tf, angles), after = frequency_response(result.value, angles);
     for (std::size_t c = 0; c < tf.channels; ++c) {
       double peak = 0, worst = 0;
       for (std::size_t i = 0; i < angles.size(); ++i) {
@@ -90,7 +90,7 @@ TEST(Stabilize, ReflectKeepsTheMagnitude) {
         worst = std::max(worst, std::abs(x - y));
       }
       // As the targets have it: the bound holds as it stands up to kappa = 1e6.
-      const double kappa = condition(denominator(result.filter, result.filter.group_of(c)), 4000);
+      const double kappa = condition(denominator(result.value, result.value.group_of(c)), 4000);
       EXPECT_LE(worst, 1e-9 * peak * std::max(1.0, kappa / 1e6)) << "kappa " << kappa;
       checked += kappa <= 1e6;
     }
@@ -103,18 +103,18 @@ TEST(Stabilize, ReflectOfATrainedFilterKeepsTheMagnitudeOfItsSpectrum) {
   for (int trial = 0; trial < 20; ++trial) {
     const TrainedTransferFunction trained{draw_unstable(random, random.integer(1, 24), 1.02), random.length(300)};
     const auto result = stabilize(trained, StabilizeMethod::reflect);
-    EXPECT_EQ(result.filter.length, trained.length);
+    EXPECT_EQ(result.value.length, trained.length);
     std::vector<double> angles;
     for (std::size_t i = 0; i < trained.length; ++i)
       angles.push_back(2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(trained.length));
     const auto before = frequency_response(TransferFunction{trained}, angles);
-    const auto after = frequency_response(TransferFunction{result.filter}, angles);
+    const auto after = frequency_response(TransferFunction{result.value}, angles);
     double peak = 0;
     for (const auto& value : before) peak = std::max(peak, std::abs(value));
     for (std::size_t i = 0; i < before.size(); ++i)
       EXPECT_NEAR(std::abs(before[i]), std::abs(after[i]),
-                  1e-9 * peak * std::max(1.0, condition(TransferFunction{result.filter}, 4000) / 1e6));
-    expect_reported_errors(result.error, wrapped_kernel(result.filter), wrapped_kernel(trained));
+                  1e-9 * peak * std::max(1.0, condition(TransferFunction{result.value}, 4000) / 1e6));
+    expect_reported_errors(result.error, wrapped_kernel(result.value), wrapped_kernel(trained));
   }
 }
 
@@ -125,8 +125,8 @@ TEST(Stabilize, RefitOfTrainedFiltersIsStableAndNoWorseThanReflect) {
     const TrainedTransferFunction trained{draw_unstable(random, random.integer(1, 24), 1.01), 1000};
     SCOPED_TRACE(::testing::Message() << "trial " << trial << " order " << trained.order);
     const auto result = stabilize(trained, StabilizeMethod::refit);
-    expect_untouched_where_stable(trained, result.filter);
-    expect_reported_errors(result.error, wrapped_kernel(result.filter), wrapped_kernel(trained));
+    expect_untouched_where_stable(trained, result.value);
+    expect_reported_errors(result.error, wrapped_kernel(result.value), wrapped_kernel(trained));
     for (std::size_t c = 0; c < trained.channels; ++c) {
       EXPECT_LE(result.error[c], result.reflect_error[c]);
       if (is_stable(denominator(trained, trained.group_of(c)))) continue;
@@ -134,7 +134,7 @@ TEST(Stabilize, RefitOfTrainedFiltersIsStableAndNoWorseThanReflect) {
       ++all;
     }
     // It can be streamed now.
-    EXPECT_NO_THROW(correct(result.filter));
+    EXPECT_NO_THROW(correct(result.value));
   }
   EXPECT_GE(2 * better, all);
 }
@@ -147,8 +147,8 @@ TEST(Stabilize, RefitAndMontelOfPlainFilters) {
     SCOPED_TRACE(::testing::Message() << "trial " << trial << " order " << tf.order << " length " << length);
     for (const auto method : {StabilizeMethod::refit, StabilizeMethod::montel}) {
       const auto result = stabilize(tf, method, length);
-      expect_reported_errors(result.error, exact_kernel(result.filter, length), exact_kernel(tf, length));
-      for (std::size_t g = 0; g < tf.groups; ++g) EXPECT_TRUE(is_stable(denominator(result.filter, g)));
+      expect_reported_errors(result.error, exact_kernel(result.value, length), exact_kernel(tf, length));
+      for (std::size_t g = 0; g < tf.groups; ++g) EXPECT_TRUE(is_stable(denominator(result.value, g)));
       for (std::size_t c = 0; c < tf.channels; ++c) {
         if (method == StabilizeMethod::refit) {
           EXPECT_LE(result.error[c], result.reflect_error[c]);
@@ -161,7 +161,7 @@ TEST(Stabilize, RefitAndMontelOfPlainFilters) {
       for (std::size_t g = 0; g < tf.groups; ++g) {
         double before = 0, after = 0;
         for (const double value : denominator(tf, g)) before += std::abs(value);
-        for (const double value : denominator(result.filter, g)) after += std::abs(value);
+        for (const double value : denominator(result.value, g)) after += std::abs(value);
         EXPECT_NEAR(after, std::min(before, montel_norm), 1e-12);
       }
     }
@@ -183,7 +183,7 @@ TEST(Stabilize, PolesOnTheCircle) {
   tf.b = {1.0};
   expect_refusal("pole on the unit circle", [&] { stabilize(tf, StabilizeMethod::reflect, 10); });
   const auto result = stabilize(tf, StabilizeMethod::refit, 10);
-  EXPECT_TRUE(is_stable(result.filter.a));
+  EXPECT_TRUE(is_stable(result.value.a));
   EXPECT_LT(result.error[0], 0.1);
   EXPECT_TRUE(std::isinf(result.reflect_error[0]));
 }

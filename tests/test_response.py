@@ -132,6 +132,29 @@ def test_norms_of_an_unstable_channel_are_infinite(rtf, tmp_path):
     assert unstable["h2_norm"] is unstable["h_infinity_norm"] is unstable["hankel_singular_values"] is None
 
 
+def test_a_nan_has_no_sign(rtf, tmp_path):
+    # A and N vanish at 0; then A alone.
+    a = np.array([[-1.0, 0.0], [0.0, -1.0]])
+    save_json(tmp_path / "f.json", Filter(a, np.array([[-1.0, 1.0], [1.0, 0.5]]), np.zeros(2)))
+    both, alone = rtf("freqz", "f.json", "-o", "h.npy").splitlines()[2:]
+    assert both.split()[2] == "nan"
+    assert alone.split()[2] == "inf"
+
+
+def test_norms_of_a_high_order_wait_to_be_asked_for(rtf, tmp_path):
+    f = draw_filter(np.random.default_rng(4), 1, 1, 257)
+    save_json(tmp_path / "f.json", f)
+    row, note = rtf("freqz", "f.json", "-o", "h.npy").splitlines()[2:]
+    assert row.split()[4:6] == ["-", "-"] and float(row.split()[6]) > 0
+    assert "beyond order 256" in note and "--norms" in note
+    (asked,) = rtf("freqz", "f.json", "-o", "h.npy", "--norms").splitlines()[2:]
+    (figures,) = json.loads(rtf("freqz", "f.json", "-o", "h.npy", "--json"))["channels"]
+    assert float(asked.split()[4]) == pytest.approx(figures["h_infinity_norm"], rel=1e-5)
+    rtf("plot", "f.json", "-o", "f.svg")
+    content = (tmp_path / "f.svg").read_text()
+    assert "H2 norm" in content and "largest |H|" not in content
+
+
 def test_a_trained_file_is_corrected_first(rtf, tmp_path):
     f = draw_filter(np.random.default_rng(1), 2, 1, 3, length=40)
     save_json(tmp_path / "f.json", f)
@@ -208,6 +231,40 @@ def test_pictures_in_the_documents_are_what_the_command_draws(rtf, tmp_path, fil
     assert re.sub(number, "0", drawn) == re.sub(number, "0", shown)
     # Processors may differ in the last bit, and so in a hundredth of a pixel.
     np.testing.assert_allclose(*(np.array(re.findall(number, text), float) for text in (drawn, shown)), atol=0.02)
+
+
+def test_texts_of_a_plot_are_apart(rtf, tmp_path):
+    for a in ([90.0, 400.0], [90.0, 0.5], [0.5, -30.0]):
+        save_json(tmp_path / "f.json", Filter(np.array([a]), np.array([[1.0, 0.0]]), np.array([0.0])))
+        rtf("plot", "f.json", "-o", "f.svg")
+        texts = [e for e in ElementTree.parse(tmp_path / "f.svg").getroot().iter(SVG + "text") if e.text]
+        (place,) = (float(e.get("y")) for e in texts if e.text.startswith("the filter is at"))
+        others = [float(e.get("y")) for e in texts if e.text.startswith(("inner:", "real", "stable inside")) and e.text != "real part"]
+        assert len(others) == 3 and min(abs(place - other) for other in others) > 12
+
+
+def test_markers_shrink_with_their_number(rtf, tmp_path):
+    def radius(order):
+        save_json(tmp_path / "f.json", draw_filter(np.random.default_rng(5), 1, 1, order))
+        rtf("plot", "f.json", "-o", "f.svg")
+        circles = ElementTree.parse(tmp_path / "f.svg").getroot().iter(SVG + "circle")
+        return {float(e.get("r")) for e in circles if e.get("class") == "zero"}
+
+    assert radius(8) == {4.5} and max(radius(250)) < 2.4
+
+
+@pytest.mark.parametrize("size", [1e307, 1e308, 1.7e308])
+def test_a_plot_of_huge_values_draws_them_or_says_so(rtf, tmp_path, size):
+    save_json(tmp_path / "f.json", Filter(np.array([[-0.9]]), np.array([[size]]), np.array([-size])))
+    rtf("plot", "f.json", "-o", "f.svg", "--length", 40)
+    content = (tmp_path / "f.svg").read_text()
+    assert "nan" not in content and "inf" not in content.replace("infinity", "")
+    dots = [float(e.get("cy")) for e in ElementTree.fromstring(content).iter(SVG + "circle") if e.get("class") == "dot"]
+    assert len({round(y) for y in dots if 92 <= y <= 242}) > 5
+    # Of the step response at least, which goes to nine times the size.
+    assert "samples beyond 4e+307 are not shown" in content
+    magnitude = [e for e in ElementTree.fromstring(content).iter(SVG + "polyline") if e.get("class") == "curve"]
+    assert magnitude or "at every angle" in content
 
 
 def test_plot_escapes_the_name_of_the_file(rtf, tmp_path):

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 
 #include "core/wav_header.h"
@@ -106,6 +107,31 @@ TEST(Wav, BeyondFourGigabytesItIsRf64) {
     test::write_bytes(path, header);
     std::filesystem::resize_file(path, header.size() + 6 * frames);
     EXPECT_EQ(WavReader(path).length(), frames);
+  }
+}
+
+TEST(Wav, ASecondDataChunkIsRefusedAndOtherChunksArePassedOver) {
+  test::TemporaryFolder folder;
+  const std::string path = folder.file("s.wav");
+  write(path, {1, 8000, SampleFormat::pcm16}, {0.25, 0.5, 0.75});
+  const std::string sound = test::read_bytes(path);
+  // The length in the second word covers the chunks, or leaves them outside.
+  const auto write_with = [&](const std::string& chunks, bool inside) {
+    std::string bytes = sound + chunks;
+    const auto claimed = static_cast<std::uint32_t>((inside ? bytes : sound).size() - 8);
+    std::memcpy(bytes.data() + 4, &claimed, 4);
+    test::write_bytes(path, bytes);
+  };
+  const std::string list("LIST\x03\0\0\0abc\0", 12), data("data\x02\0\0\0xy", 10);
+  for (const std::string& chunks : {list, list + list + "dat", std::string("junk\xff\xff\xff\xff", 8) + data}) {
+    write_with(chunks, true);
+    EXPECT_EQ(WavReader(path).length(), 3u);
+  }
+  write_with(data, false);
+  EXPECT_EQ(WavReader(path).length(), 3u);
+  for (const std::string& chunks : {data, list + data}) {
+    write_with(chunks, true);
+    EXPECT_EQ(test::error_of([&] { WavReader reader(path); }), "[rtf::read_wav] " + path + ": two data chunks");
   }
 }
 

@@ -19,7 +19,7 @@ inline constexpr double montel_norm = 0.999;
 
 template <class Value>
 struct Stabilized {
-  Value filter;                       // denominators that needed no change, and their channels, are as they were
+  Value value;                        // denominators that needed no change, and their channels, are as they were
   std::vector<double> error;          // (channels): |kernel - new kernel| / |kernel| in l2 over the length
   std::vector<double> reflect_error;  // what reflect leaves; infinite where a pole on the circle cannot be reflected
 };

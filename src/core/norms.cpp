@@ -1,5 +1,4 @@
 // H2 norm, H-infinity norm and Hankel singular values.
-#include <Eigen/Eigenvalues>
 #include <Eigen/SVD>
 #include <algorithm>
 #include <cmath>
@@ -9,6 +8,7 @@
 #include "core/arguments.h"
 #include "core/circle_point.h"
 #include "core/double_double.h"
+#include "core/eigenvalues.h"
 #include "core/lattice.h"
 #include "core/lyapunov.h"
 #include "rtf/executor.h"
@@ -67,20 +67,18 @@ std::vector<double> level_crossings(const Channel& channel, double level) {
   double largest = 0;
   for (const double value : c) largest = std::max(largest, std::abs(value));
   while (c.size() > 1 && std::abs(c.back()) <= 1e-13 * largest) c.pop_back();
-  const auto n = static_cast<Eigen::Index>(c.size()) - 1;
+  const std::size_t n = c.size() - 1;
   if (n < 1 || !std::isfinite(largest)) return {};
-  Eigen::MatrixXd colleague = Eigen::MatrixXd::Zero(n, n);
+  std::vector<double> colleague(n * n, 0.0);
   // x T_k = (T_{k-1} + T_{k+1}) / 2 column by column, T_n replaced by the others: upper Hessenberg.
-  for (Eigen::Index k = 0; k < n; ++k) {
-    if (k + 1 < n) colleague(k + 1, k) = k == 0 ? 1 : 0.5;
-    if (k > 0) colleague(k - 1, k) += 0.5;
+  for (std::size_t k = 0; k < n; ++k) {
+    if (k + 1 < n) colleague[(k + 1) * n + k] = k == 0 ? 1 : 0.5;
+    if (k > 0) colleague[(k - 1) * n + k] += 0.5;
   }
-  for (Eigen::Index k = 0; k < n; ++k)
-    colleague(k, n - 1) -= (n == 1 ? 1 : 0.5) * c[static_cast<std::size_t>(k)] / c.back();
-  const Eigen::EigenSolver<Eigen::MatrixXd> solver(colleague, false);
+  for (std::size_t k = 0; k < n; ++k) colleague[k * n + n - 1] -= (n == 1 ? 1 : 0.5) * c[k] / c.back();
   std::vector<double> angles;
-  if (solver.info() != Eigen::Success) return angles;
-  for (const std::complex<double> x : solver.eigenvalues())
+  // Without its eigenvalues a maximum may be missed: a failure is an error, not an empty list.
+  for (const std::complex<double> x : eigenvalues(colleague, n, MatrixShape::hessenberg, "h_infinity_norm"))
     if (std::abs(x.imag()) < 1e-3 && std::abs(x.real()) < 1 + 1e-3)
       angles.push_back(std::acos(std::clamp(x.real(), -1.0, 1.0)));
   return angles;

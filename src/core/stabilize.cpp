@@ -152,7 +152,7 @@ Stabilized<Value> stabilize_any(const Value& given, StabilizeMethod method, std:
         fail(ErrorCode::unstable, "stabilize",
              "denominator {} has a pole on the unit circle, where |H| has no finite value to keep; use refit or montel",
              g);
-    result.filter = std::move(mirrored);
+    result.value = std::move(mirrored);
     result.error = result.reflect_error;
     return result;
   }
@@ -168,17 +168,17 @@ Stabilized<Value> stabilize_any(const Value& given, StabilizeMethod method, std:
     fit_to_kernels(plain, g, method, wanted, start);
   });
   const Value fitted = in_the_form_of(given, plain);
-  result.filter = given;
+  result.value = given;
   for (std::size_t g = 0; g < groups; ++g)
-    if (changed[g]) copy_group(fitted, result.filter, g);
-  result.error = relative_errors(columns(kernel_of(result.filter, length), given.channels), wanted);
+    if (changed[g]) copy_group(fitted, result.value, g);
+  result.error = relative_errors(columns(kernel_of(result.value, length), given.channels), wanted);
 
   if (method == StabilizeMethod::refit)
     for (std::size_t g = 0; g < groups; ++g) {
       bool worse = false;
       for (std::size_t c = g * members; c < (g + 1) * members; ++c) worse |= result.error[c] > result.reflect_error[c];
       if (!worse) continue;
-      copy_group(mirrored, result.filter, g);
+      copy_group(mirrored, result.value, g);
       std::copy_n(result.reflect_error.begin() + static_cast<std::ptrdiff_t>(g * members), members,
                   result.error.begin() + static_cast<std::ptrdiff_t>(g * members));
     }

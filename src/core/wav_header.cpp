@@ -13,6 +13,7 @@ constexpr std::uint32_t kOpen = 0xffffffff;  // a length that stands elsewhere (
 constexpr std::uint16_t kPcm = 1, kFloat = 3, kExtensible = 0xfffe;
 constexpr std::string_view kGuidTail("\x00\x00\x00\x00\x10\x00\x80\x00\x00\xaa\x00\x38\x9b\x71", 14);
 constexpr std::uint32_t kHighestRate = 1'000'000'000;
+constexpr int kMostChunks = 10000;
 
 template <class T>
 T number(std::string_view bytes, std::size_t offset) {
@@ -145,7 +146,7 @@ WavData find_wav_data(const ReadAt& read, std::uint64_t file_bytes, const std::s
     const std::string head = load(offset, 8);
     if (head.size() < 8)
       refuse(ErrorCode::format, path, "truncated: it ends before its {} chunk", !format ? "format (fmt)" : "data");
-    if (chunks == 10000) refuse(ErrorCode::format, path, "no samples among its first {} chunks", chunks);
+    if (chunks == kMostChunks) refuse(ErrorCode::format, path, "no samples among its first {} chunks", chunks);
     const std::string id = head.substr(0, 4);
     std::uint64_t bytes = number<std::uint32_t>(head, 4);
     const std::uint64_t left = file_bytes - std::min(file_bytes, offset + 8);
@@ -171,6 +172,16 @@ WavData find_wav_data(const ReadAt& read, std::uint64_t file_bytes, const std::s
       chunk.resize(40, '\0');
       format = parse_format(chunk, static_cast<std::uint32_t>(bytes), path);
     }
+    offset += 8 + bytes + bytes % 2;
+  }
+  // What follows is passed over, damaged or not, except for more samples: half a sound is not what the file holds.
+  const std::uint64_t end =
+      rf64 || claimed == 0 || claimed == kOpen ? file_bytes : std::min(file_bytes, std::uint64_t{claimed} + 8);
+  for (int chunks = 0; chunks < kMostChunks && offset < end && end - offset >= 8; ++chunks) {
+    const std::string head = load(offset, 8);
+    if (head.size() < 8) break;
+    if (head.starts_with("data")) refuse(ErrorCode::format, path, "two data chunks");
+    const std::uint64_t bytes = number<std::uint32_t>(head, 4);
     offset += 8 + bytes + bytes % 2;
   }
   data.format = *format;
