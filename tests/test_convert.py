@@ -230,6 +230,49 @@ def test_zpk_to_sections_is_zpk2sos(rtf, tmp_path, seed):
     assert ours[0, 0] == pytest.approx(k)
 
 
+DESIGNS = {
+    "butter": lambda n, w: signal.butter(n, w, output="zpk"),
+    "cheby1": lambda n, w: signal.cheby1(n, 1, w, output="zpk"),
+    "cheby2": lambda n, w: signal.cheby2(n, 60, w, output="zpk"),
+    "ellip": lambda n, w: signal.ellip(n, 1, 60, w, output="zpk"),
+    "bessel": lambda n, w: signal.bessel(n, w, output="zpk"),
+}
+
+
+@pytest.mark.parametrize("order,cutoff", [(8, 0.005), (12, 0.02), (20, 0.1), (30, 0.3), (30, 0.005)])
+@pytest.mark.parametrize("design", DESIGNS)
+def test_narrow_designs_keep_their_poles_and_zeros(rtf, rtf_raw, tmp_path, design, order, cutoff):
+    """Poles so close that a polynomial in doubles has lost them: from zpk and sos they never go through one."""
+    z, p, k = DESIGNS[design](order, cutoff)
+    save(tmp_path / "zpk.json", "zpk", zeros=z.astype(complex), poles=p, gain=float(k))
+    sections = signal.zpk2sos(z, p, k)
+    save(tmp_path / "sos.json", "sos", sections=sections)
+    u = np.random.default_rng(order).standard_normal(1000)
+    expected = signal.sosfilt(sections, u)
+    for source in ("zpk", "sos"):
+        for form in ("zpk", "sos", "modal"):
+            content, report = convert(rtf, tmp_path, f"{source}.json", form)
+            assert report["error"] <= 1e-13 * report["condition"]
+            if form == "sos":
+                assert_kernel(signal.sosfilt(np.array(content["sections"]), u), expected, report["condition"])
+            if form == source:
+                assert content == load(tmp_path / f"{form}.json") | ({"h0": 0} if form == "zpk" else {})
+        # Its coefficients either hold the filter or are refused, never written as something else.
+        done = rtf_raw("convert", f"{source}.json", "--to", "tf", "-o", "tf.json", "--json")
+        if done.returncode == 0:
+            assert json.loads(done.stdout)["channels"][0]["error"] < 0.1
+        else:
+            assert done.returncode == 2 and "would be off by" in done.stderr
+            assert not (tmp_path / "tf.json").exists()
+            assert f"{source}.json: channel 0" in rtf_raw("poles", f"{source}.json").stderr
+    # What is left of the filter in SciPy's coefficients, whatever it is, has roots that give them back.
+    b, a = signal.zpk2tf(z, p, k)
+    save(tmp_path / "ba.json", "ba", b=b, a=a)
+    for form in ("zpk", "sos"):
+        _, report = convert(rtf, tmp_path, "ba.json", form)
+        assert report["error"] <= 1e-13 * report["condition"]
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_modal_is_residuez(rtf, tmp_path, seed):
     """residuez has r / (1 - p w) with the feed-through in the direct term: our residue of w / (1 - p w) is r p."""

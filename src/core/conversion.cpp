@@ -17,6 +17,9 @@ using Wide = DoubleDouble;
 // Past this size products of 106 bits overflow inside.
 constexpr double largest_measured = 0x1p960;
 
+// Of the largest value: an error from here on leaves no digit of the kernel.
+constexpr double hopeless_error = 0.1;
+
 void check(const TransferFunction& tf, const char* operation) {
   rtf::validate(tf, operation);
   if (tf.channels != 1)
@@ -114,13 +117,31 @@ auto best_route(bool state_space, const ConversionOptions& options, const Make& 
   return other.report.error < best.report.error ? other : best;
 }
 
+// Zeros that are to be of something else than the file's are the one reason not to copy.
+bool may_copy(const System& source, const ConversionOptions& options) {
+  const auto* zpk = std::get_if<ZeroPoleGain>(&source);
+  if (!zpk || options.feed_through == FeedThrough::automatic) return true;
+  const bool feeds_through = zpk->gain != 0 && zpk->zeros.size() == zpk->poles.size();
+  return options.feed_through == FeedThrough::inside ? zpk->h0 == 0 : !feeds_through;
+}
+
+// What the way from the source's poles and zeros, or else from its coefficients, is called.
+struct Way {
+  const char *from_factors, *from_coefficients;
+};
+
 template <class Make>
-auto convert(const char* operation, const System& source, const ConversionOptions& options, const char* method,
+auto convert(const char* operation, const System& source, const ConversionOptions& options, const Way& way,
              const Make& make) {
   using Target = decltype(make(Rational()));
   validate(source, operation);
   check_options(options, operation);
-  return best_route(std::holds_alternative<StateSpace>(source), options, [&](StateSpaceMethod route) {
+  if (const auto* same = std::get_if<Target>(&source); same && may_copy(source, options)) {
+    Converted<Target> copy{*same, {}};
+    measure(source, source, options.report_length, copy.report);
+    return copy;
+  }
+  auto best = best_route(std::holds_alternative<StateSpace>(source), options, [&](StateSpaceMethod route) {
     const Rational rational = to_rational(source, route);
     Converted<Target> result{make(rational), {}};
     try {
@@ -130,9 +151,15 @@ auto convert(const char* operation, const System& source, const ConversionOption
       fail(ErrorCode::unsupported, operation, "the result is not a system: {}", text.substr(text.find("] ") + 2));
     }
     measure(source, System(result.value), options.report_length, result.report);
-    result.report.method = joined(rational.method, method);
+    result.report.method =
+        rational.numerator && way.from_factors ? way.from_factors : joined(rational.method, way.from_coefficients);
     return result;
   });
+  if (!(best.report.error < hopeless_error))
+    fail(ErrorCode::unsupported, operation,
+         "the result would be off by {:.1e} of the kernel's largest value: doubles of this form cannot hold it",
+         best.report.error);
+  return best;
 }
 
 }  // namespace
@@ -147,29 +174,29 @@ void validate(const System& system, const char* operation) {
 }
 
 Converted<TransferFunction> to_transfer_function(const System& source, const ConversionOptions& options) {
-  return convert("to_transfer_function", source, options, "", [](const Rational& r) { return rounded(r); });
+  return convert("to_transfer_function", source, options, {nullptr, ""}, [](const Rational& r) { return rounded(r); });
 }
 
 Converted<PolynomialRatio> to_polynomial_ratio(const System& source, const ConversionOptions& options) {
-  return convert("to_polynomial_ratio", source, options, "coefficients", polynomial_ratio);
+  return convert("to_polynomial_ratio", source, options, {nullptr, "coefficients"}, polynomial_ratio);
 }
 
 Converted<StateSpace> to_state_space(const System& source, const ConversionOptions& options) {
-  return convert("to_state_space", source, options, "companion form",
+  return convert("to_state_space", source, options, {nullptr, "companion form"},
                  [](const Rational& r) { return to_state_space(rounded(r), 0); });
 }
 
 Converted<Modal> to_modal(const System& source, const ConversionOptions& options) {
-  return convert("to_modal", source, options, "eigenvalues, residues", modal);
+  return convert("to_modal", source, options, {"residues", "eigenvalues, residues"}, modal);
 }
 
 Converted<ZeroPoleGain> to_zero_pole_gain(const System& source, const ConversionOptions& options) {
-  return convert("to_zero_pole_gain", source, options, "eigenvalues",
+  return convert("to_zero_pole_gain", source, options, {"factors", "eigenvalues"},
                  [&](const Rational& r) { return zero_pole_gain(r, options.feed_through); });
 }
 
 Converted<SecondOrderSections> to_sections(const System& source, const ConversionOptions& options) {
-  return convert("to_sections", source, options, "eigenvalues, nearest pairs", sections);
+  return convert("to_sections", source, options, {"nearest pairs", "eigenvalues, nearest pairs"}, sections);
 }
 
 Converted<MimoTransferFunction> to_mimo_transfer_function(const StateSpace& source, const ConversionOptions& options) {
