@@ -49,9 +49,8 @@ ConversionOptions conversion_options(const ConvertOptions& options) {
   static const std::map<std::string, StateSpaceMethod> methods = {{"auto", StateSpaceMethod::automatic},
                                                                   {"eigenvalues", StateSpaceMethod::eigenvalues},
                                                                   {"markov", StateSpaceMethod::markov}};
-  static const std::map<std::string, FeedThrough> feed_throughs = {{"auto", FeedThrough::automatic},
-                                                                   {"separate", FeedThrough::separate},
-                                                                   {"inside", FeedThrough::inside}};
+  static const std::map<std::string, FeedThrough> feed_throughs = {
+      {"auto", FeedThrough::automatic}, {"separate", FeedThrough::separate}, {"inside", FeedThrough::inside}};
   ConversionOptions result;
   result.report_length = options.report_length;
   result.feed_through = feed_throughs.at(options.feed_through);

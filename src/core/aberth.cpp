@@ -31,8 +31,9 @@ std::vector<WideComplex> starting_points(std::span<const Wide> c) {
     const double radius = std::exp((height(hull[edge]) - height(hull[edge - 1])) / static_cast<double>(count));
     for (std::size_t i = 0; i < count; ++i) {
       // The offset keeps the points from being conjugates of each other: two of those never part on the axis.
-      const double angle = 2 * std::numbers::pi * (static_cast<double>(i) / static_cast<double>(count) +
-                                                   static_cast<double>(edge) / static_cast<double>(n)) +
+      const double angle = 2 * std::numbers::pi *
+                               (static_cast<double>(i) / static_cast<double>(count) +
+                                static_cast<double>(edge) / static_cast<double>(n)) +
                            0.7;
       points.emplace_back(radius * std::cos(angle), radius * std::sin(angle));
     }

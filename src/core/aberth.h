@@ -8,8 +8,8 @@
 
 namespace rtf {
 
-// The roots of z^n + c_1 z^{n-1} + ... + c_n, c_n not zero, by the iteration of Aberth and Ehrlich in 106 bits. Conjugates
-// are equal to about the accuracy of the roots and in no order. Empty when a number overflows on the way.
+// The roots of z^n + c_1 z^{n-1} + ... + c_n, c_n not zero, by the iteration of Aberth and Ehrlich in 106 bits.
+// Conjugates are equal to about the accuracy of the roots and in no order. Empty when a number overflows on the way.
 std::vector<WideComplex> aberth_roots(std::span<const DoubleDouble> c);
 
 }  // namespace rtf

@@ -60,8 +60,7 @@ Rational from(const ZeroPoleGain& zpk) {
   result.beside = zpk.h0;
   result.poles = as_roots("poles", zpk.poles);
   result.numerator.emplace();
-  if (zpk.gain != 0)
-    result.numerator = {zpk.poles.size() - zpk.zeros.size(), zpk.gain, as_roots("zeros", zpk.zeros)};
+  if (zpk.gain != 0) result.numerator = {zpk.poles.size() - zpk.zeros.size(), zpk.gain, as_roots("zeros", zpk.zeros)};
   return result;
 }
 
