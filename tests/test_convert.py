@@ -323,6 +323,34 @@ def test_every_command_reads_every_form(rtf, tmp_path, seed):
         assert_kernel(oracle.exact_kernel(back, 64), expected, condition)
 
 
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ({"form": "modal", "poles": [0.5, 0.2, 0.5], "residues": [1, 2, 3]}, "poles[2] is 0.5, and so is poles[0]"),
+        ({"form": "modal", "poles": [[0.5, 0.1], [0.5, -0.1]] * 2, "residues": [1] * 4}, "modal needs distinct poles"),
+        ({"form": "ba", "channels": [{"form": "zpk", "b": [1], "a": [1]}]}, "unknown key 'channels[0].form'"),
+        (
+            {"form": "ss", "channels": [{"A": [[0.5]], "B": [[1, 2]], "C": [[1]], "D": [[0, 0]]}]},
+            "channels[0]: a state space of 2 inputs",
+        ),
+        ({"form": "sos", "channels": [{"sections": [[1, 0, 0, 0, 0, 0]]}]}, "channels[0]: section 0 has a0 = 0"),
+    ],
+)
+def test_files_that_contradict_themselves_are_refused(rtf_raw, tmp_path, content, message):
+    (tmp_path / "f.json").write_text(json.dumps(content))
+    done = rtf_raw("convert", "f.json", "--to", "tf", "-o", "out.json")
+    assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_mimo_of_one_input_and_output_is_a_channel(rtf, tmp_path):
+    save(tmp_path / "mimo.json", "mimo", a=[-0.5], b=[[[1]]], h0=[[2]])
+    for form in FORMS:
+        rtf("convert", "mimo.json", "--to", form, "-o", "f.json")
+        rtf("kernel", "f.json", "--length", 4, "-o", "k.npy")
+        np.testing.assert_allclose(np.load(tmp_path / "k.npy"), [[2, 1, 0.5, 0.25]])
+    rtf("kernel", "mimo.json", "--length", 4, "-o", "k.npy")
+
+
 def test_chains_through_all_forms_lose_little(rtf, tmp_path):
     rng = np.random.default_rng(7)
     f = draw_filter(rng, 1, 1, 12, kinds=(1,))

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/arguments.h"
 #include "core/check_finite.h"
@@ -47,6 +48,12 @@ void check(const StateSpace& system, const char* operation) {
 void check(const Modal& modal, const char* operation) {
   check_count(operation, "residues", modal.residues.size(), modal.poles.size());
   check_finite(operation, "h0", {&modal.h0, 1});
+  for (std::size_t i = 0; i < modal.poles.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (std::abs(modal.poles[i] - modal.poles[j]) <=
+          4 * std::numeric_limits<double>::epsilon() * std::abs(modal.poles[i]))
+        fail(ErrorCode::argument, operation, "poles[{}] is {}, and so is poles[{}]; modal needs distinct poles", i,
+             complex_text(modal.poles[i]), j);
   for (const PairedValue& x : conjugate_pairs(operation, "poles", modal.poles)) {
     const std::complex<double> upper = modal.residues[x.index], lower = modal.residues[x.partner];
     if (!std::isfinite(std::abs(upper)) || !(std::abs(upper - std::conj(lower)) <= 1e-8 * std::abs(upper)))
@@ -223,13 +230,20 @@ Converted<MimoTransferFunction> to_mimo_transfer_function(const StateSpace& sour
 }
 
 TransferFunction select_channel(const TransferFunction& tf, std::size_t channel) {
-  validate(static_cast<const Coefficients&>(tf), "select_channel");
-  if (channel >= tf.channels) fail(ErrorCode::argument, "select_channel", "channel {} of {}", channel, tf.channels);
+  // Sizes, and below the numbers of this channel: to look at all of them for each one would be quadratic.
+  constexpr const char* operation = "select_channel";
+  if (channel >= tf.channels) fail(ErrorCode::argument, operation, "channel {} of {}", channel, tf.channels);
+  if (tf.groups < 1 || tf.channels % tf.groups != 0)
+    fail(ErrorCode::argument, operation, "{} groups do not divide {} channels", tf.groups, tf.channels);
+  check_count(operation, "a", tf.a.size(), tf.groups * tf.order);
+  check_count(operation, "b", tf.b.size(), tf.channels * tf.order);
+  check_count(operation, "h0", tf.h0.size(), tf.channels);
   const CoefficientsView view(tf);
   auto one = make_coefficients(1, 1, tf.order);
   one.a.assign(view.denominator(channel), view.denominator(channel) + tf.order);
   one.b.assign(view.numerator(channel), view.numerator(channel) + tf.order);
   one.h0 = {tf.h0[channel]};
+  rtf::validate(one, operation);
   return one;
 }
 
