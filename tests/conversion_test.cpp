@@ -242,6 +242,24 @@ TEST(Conversion, DelaysGainsAndFiniteResponsesAreKept) {
   EXPECT_EQ(delayed.size(), 2u);
 }
 
+TEST(Conversion, TheEndsOfTheDoublesAreCompared) {
+  for (const auto& [scale, tolerance] : {std::pair{1e307, 1e-15}, {1e-300, 1e-15}, {1e-320, 1e-3}}) {
+    const TransferFunction tf = make({-0.5, 0.06}, {scale, 0.5 * scale}, 10 * scale);
+    for (const auto& [name, there] : conversions()) {
+      const Step made = there(tf, {});
+      EXPECT_EQ(made.report.length, 1024u) << name << scale;
+      EXPECT_LE(made.report.error, tolerance) << name << scale;
+      if (name == "ba" || name == "ss") {
+        EXPECT_LE(difference(oracle(made.system, 100), oracle(tf, 100)), tolerance) << name << scale;
+      }
+      // And back: such a file can be read.
+      const Step back = step(to_transfer_function(made.system));
+      EXPECT_LE(difference(oracle(back.system, 100), oracle(tf, 100)), tolerance) << name << scale;
+    }
+    EXPECT_LE(to_state_space(tf).report.error, 1e-30) << scale;  // the same numbers
+  }
+}
+
 TEST(Conversion, TheLeadingCoefficientOfARatioMayBeAnything) {
   const auto tf = to_transfer_function(PolynomialRatio{{1, 2, 3, 4}, {-2, 1}}).value;
   EXPECT_EQ(tf.order, 3u);

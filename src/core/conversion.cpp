@@ -8,6 +8,7 @@
 #include "core/check_finite.h"
 #include "core/conjugate_pairs.h"
 #include "core/form_kernel.h"
+#include "core/form_scale.h"
 #include "core/from_rational.h"
 
 namespace rtf {
@@ -95,6 +96,8 @@ template <class Source, class Target>
 void measure(const Source& source, const Target& target, std::size_t length, ConversionReport& report) {
   const std::vector<Wide> expected = wide_kernel(source, length), actual = wide_kernel(target, length);
   report.length = measured_length(expected, length);
+  if (report.length == 0)
+    fail(ErrorCode::unsupported, "convert", "the kernel overflows at its first sample: there is nothing to compare");
   double largest = 0, difference = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     if (i % length >= report.length) continue;
@@ -143,21 +146,23 @@ auto convert(const char* operation, const System& source, const ConversionOption
   using Target = decltype(make(Rational()));
   validate(source, operation);
   check_options(options, operation);
+  const int exponent = excess_exponent(source);
+  const System moderate = scaled(source, -exponent);
   if (const auto* same = std::get_if<Target>(&source); same && may_copy(source, options)) {
     Converted<Target> copy{*same, {}};
-    measure(source, source, options.report_length, copy.report);
+    measure(moderate, moderate, options.report_length, copy.report);
     return copy;
   }
   auto best = best_route(std::holds_alternative<StateSpace>(source), options, [&](StateSpaceMethod route) {
-    const Rational rational = to_rational(source, route);
-    Converted<Target> result{make(rational), {}};
+    const Rational rational = to_rational(moderate, route);
+    Converted<Target> result{scaled(make(rational), exponent), {}};
     try {
       check(result.value, operation);
     } catch (const Error& error) {
       const std::string text = error.what();
       fail(ErrorCode::unsupported, operation, "the result is not a system: {}", text.substr(text.find("] ") + 2));
     }
-    measure(source, System(result.value), options.report_length, result.report);
+    measure(moderate, System(scaled(result.value, -exponent)), options.report_length, result.report);
     result.report.method =
         rational.numerator && way.from_factors ? way.from_factors : joined(rational.method, way.from_coefficients);
     return result;
