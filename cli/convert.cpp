@@ -16,7 +16,7 @@ namespace {
 constexpr double few_digits = 1e-3;  // the error from which on a warning is due
 
 struct ConvertOptions : CommonOptions {
-  std::string to, feed_through = "separate", method = "auto", output;
+  std::string to, feed_through = "auto", method = "auto", output;
   std::size_t report_length = ConversionOptions().report_length;
   bool json = false;
 };
@@ -31,10 +31,11 @@ void add_options(CLI::App& command, ConvertOptions& options) {
       ->default_str(fmt::format("{}", options.report_length));
   command
       .add_option("--feedthrough", options.feed_through,
-                  "zeros and gain of zpk: separate, of H - h0; inside, of H as SciPy has it")
+                  "zeros and gain of zpk: separate, of H - h0; inside, of H as SciPy has it; auto, the source's own, "
+                  "else separate")
       ->type_name("WHERE")
       ->capture_default_str()
-      ->check(CLI::IsMember({"separate", "inside"}));
+      ->check(CLI::IsMember({"auto", "separate", "inside"}));
   command.add_option("--method", options.method, "ss to another form: eigenvalues, markov, or the better of the two")
       ->type_name("METHOD")
       ->capture_default_str()
@@ -48,9 +49,11 @@ ConversionOptions conversion_options(const ConvertOptions& options) {
   static const std::map<std::string, StateSpaceMethod> methods = {{"auto", StateSpaceMethod::automatic},
                                                                   {"eigenvalues", StateSpaceMethod::eigenvalues},
                                                                   {"markov", StateSpaceMethod::markov}};
+  static const std::map<std::string, FeedThrough> feed_throughs = {
+      {"auto", FeedThrough::automatic}, {"separate", FeedThrough::separate}, {"inside", FeedThrough::inside}};
   ConversionOptions result;
   result.report_length = options.report_length;
-  result.feed_through = options.feed_through == "inside" ? FeedThrough::inside : FeedThrough::separate;
+  result.feed_through = feed_throughs.at(options.feed_through);
   result.method = methods.at(options.method);
   return result;
 }

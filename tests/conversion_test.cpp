@@ -69,6 +69,44 @@ TEST(Conversion, RoundTripsKeepTheKernel) {
   EXPECT_LE(refused, systems * 3 / 10);
 }
 
+TEST(Conversion, NarrowFiltersKeepTheKernelFromEveryForm) {
+  std::size_t compared = 0;
+  for (const auto& [order, cutoff] : {std::pair<std::size_t, double>{2, 0.3},
+                                      {5, 0.1},
+                                      {8, 0.02},
+                                      {8, 0.005},
+                                      {12, 0.02},
+                                      {13, 0.05},
+                                      {20, 0.1},
+                                      {24, 0.01}}) {
+    const ZeroPoleGain design = narrow(order, cutoff);
+    const SecondOrderSections sections = to_sections(design).value;
+    std::vector<System> sources = {design, sections, to_modal(design).value};
+    if (order <= 12) sources.push_back(cascade(sections));  // beyond, 106 bits of det(zI - A) are too few
+    for (const System& source : sources)
+      for (const auto& [name, there] : conversions()) {
+        ConversionOptions options;
+        options.report_length = 300;
+        const std::string what = std::string(form_name(source)) + " to " + name + ", order " + std::to_string(order) +
+                                 ", cutoff " + std::to_string(cutoff);
+        std::optional<Step> made;
+        try {
+          made = there(source, options);
+        } catch (const Error& error) {
+          // Doubles hold the factors of such a filter, not its coefficients; nor its poles once they went through them.
+          EXPECT_TRUE(name == "ba" || name == "ss" || name == "zpk inside" ||
+                      !std::holds_alternative<ZeroPoleGain>(source))
+              << what << error.what();
+          continue;
+        }
+        expect_true(*made, source, 300, what);
+        EXPECT_LE(made->report.error, 1e-13 * made->report.condition) << what;
+        ++compared;
+      }
+  }
+  EXPECT_GE(compared, 100u);
+}
+
 // --- state spaces ---------------------------------------------------------------------------------------------------
 
 StateSpace draw_state_space(RandomFilters& random, std::size_t order, std::size_t inputs, std::size_t outputs) {
@@ -202,6 +240,24 @@ TEST(Conversion, DelaysGainsAndFiniteResponsesAreKept) {
   EXPECT_EQ(zpk.gain, 1);
   const auto delayed = to_sections(systems[3]).value.sections;
   EXPECT_EQ(delayed.size(), 2u);
+}
+
+TEST(Conversion, TheEndsOfTheDoublesAreCompared) {
+  for (const auto& [scale, tolerance] : {std::pair{1e307, 1e-15}, {1e-300, 1e-15}, {1e-320, 1e-3}}) {
+    const TransferFunction tf = make({-0.5, 0.06}, {scale, 0.5 * scale}, 10 * scale);
+    for (const auto& [name, there] : conversions()) {
+      const Step made = there(tf, {});
+      EXPECT_EQ(made.report.length, 1024u) << name << scale;
+      EXPECT_LE(made.report.error, tolerance) << name << scale;
+      if (name == "ba" || name == "ss") {
+        EXPECT_LE(difference(oracle(made.system, 100), oracle(tf, 100)), tolerance) << name << scale;
+      }
+      // And back: such a file can be read.
+      const Step back = step(to_transfer_function(made.system));
+      EXPECT_LE(difference(oracle(back.system, 100), oracle(tf, 100)), tolerance) << name << scale;
+    }
+    EXPECT_LE(to_state_space(tf).report.error, 1e-30) << scale;  // the same numbers
+  }
 }
 
 TEST(Conversion, TheLeadingCoefficientOfARatioMayBeAnything) {

@@ -184,6 +184,48 @@ inline Case draw(RandomFilters& random) {
   return drawn;
 }
 
+// A narrow low-pass as filter design has them: poles of a Butterworth filter, all near 1, all zeros at -1.
+inline ZeroPoleGain narrow(std::size_t order, double cutoff) {
+  ZeroPoleGain zpk;
+  const double pi = 3.141592653589793, radius = std::tan(pi * cutoff / 2);
+  long double gain = 1;
+  for (std::size_t k = 0; k < order / 2; ++k) {
+    const std::complex<double> s =
+        std::polar(radius, pi / 2 + pi * static_cast<double>(2 * k + 1) / static_cast<double>(2 * order));
+    const std::complex<double> pole = (1.0 + s) / (1.0 - s);
+    zpk.poles.insert(zpk.poles.end(), {pole, std::conj(pole)});
+    gain *= std::norm(1.0 - pole) / 4;
+  }
+  if (order % 2 == 1) {
+    zpk.poles.push_back((1 - radius) / (1 + radius));
+    gain *= (1 - zpk.poles.back().real()) / 2;
+  }
+  zpk.zeros.assign(order, -1.0);
+  zpk.gain = static_cast<double>(gain);
+  return zpk;
+}
+
+// Sections one after the other as one state space, each fed by the output of the one before.
+inline StateSpace cascade(const SecondOrderSections& sos) {
+  const std::size_t n = 2 * sos.sections.size();
+  StateSpace s{n, 1, 1, std::vector<double>(n * n), std::vector<double>(n), std::vector<double>(n), {1}};
+  for (std::size_t i = 0; i < sos.sections.size(); ++i) {
+    const auto& c = sos.sections[i];
+    const std::size_t row = 2 * i;
+    // u is the output so far: C x + D u_0.
+    for (std::size_t k = 0; k < row; ++k) s.A[row * n + k] = s.C[k];
+    s.B[row] = s.D[0];
+    s.A[row * n + row] = -c[4];
+    s.A[row * n + row + 1] = -c[5];
+    s.A[(row + 1) * n + row] = 1;
+    for (std::size_t k = 0; k < row; ++k) s.C[k] *= c[0];
+    s.D[0] *= c[0];
+    s.C[row] = c[1] - c[0] * c[4];
+    s.C[row + 1] = c[2] - c[0] * c[5];
+  }
+  return s;
+}
+
 // --- round trips --------------------------------------------------------------------------------------------------
 
 struct Step {

@@ -99,7 +99,7 @@ FORMS = {
     "no channels": ('{"form": "sos", "channels": []}', "channels is []"),
     "a bad channel": (
         '{"form": "ba", "channels": [{"b": [1], "a": [1]}, {"b": [1], "a": [0]}]}',
-        "channels[1].a[0] is 0",
+        "channels[1]: a[0] is 0",
     ),
     "a channel not an object": ('{"form": "ba", "channels": [[1]]}', "channels[0] is [1]"),
     "channels and more": ('{"form": "ba", "channels": [], "b": [1]}', "'b'"),

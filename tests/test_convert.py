@@ -230,6 +230,49 @@ def test_zpk_to_sections_is_zpk2sos(rtf, tmp_path, seed):
     assert ours[0, 0] == pytest.approx(k)
 
 
+DESIGNS = {
+    "butter": lambda n, w: signal.butter(n, w, output="zpk"),
+    "cheby1": lambda n, w: signal.cheby1(n, 1, w, output="zpk"),
+    "cheby2": lambda n, w: signal.cheby2(n, 60, w, output="zpk"),
+    "ellip": lambda n, w: signal.ellip(n, 1, 60, w, output="zpk"),
+    "bessel": lambda n, w: signal.bessel(n, w, output="zpk"),
+}
+
+
+@pytest.mark.parametrize("order,cutoff", [(8, 0.005), (12, 0.02), (20, 0.1), (30, 0.3), (30, 0.005)])
+@pytest.mark.parametrize("design", DESIGNS)
+def test_narrow_designs_keep_their_poles_and_zeros(rtf, rtf_raw, tmp_path, design, order, cutoff):
+    """Poles so close that a polynomial in doubles has lost them: from zpk and sos they never go through one."""
+    z, p, k = DESIGNS[design](order, cutoff)
+    save(tmp_path / "zpk.json", "zpk", zeros=z.astype(complex), poles=p, gain=float(k))
+    sections = signal.zpk2sos(z, p, k)
+    save(tmp_path / "sos.json", "sos", sections=sections)
+    u = np.random.default_rng(order).standard_normal(1000)
+    expected = signal.sosfilt(sections, u)
+    for source in ("zpk", "sos"):
+        for form in ("zpk", "sos", "modal"):
+            content, report = convert(rtf, tmp_path, f"{source}.json", form)
+            assert report["error"] <= 1e-13 * report["condition"]
+            if form == "sos":
+                assert_kernel(signal.sosfilt(np.array(content["sections"]), u), expected, report["condition"])
+            if form == source:
+                assert content == load(tmp_path / f"{form}.json") | ({"h0": 0} if form == "zpk" else {})
+        # Its coefficients either hold the filter or are refused, never written as something else.
+        done = rtf_raw("convert", f"{source}.json", "--to", "tf", "-o", "tf.json", "--json")
+        if done.returncode == 0:
+            assert json.loads(done.stdout)["channels"][0]["error"] < 0.1
+        else:
+            assert done.returncode == 2 and "would be off by" in done.stderr
+            assert not (tmp_path / "tf.json").exists()
+            assert f"{source}.json: channel 0" in rtf_raw("poles", f"{source}.json").stderr
+    # What is left of the filter in SciPy's coefficients, whatever it is, has roots that give them back.
+    b, a = signal.zpk2tf(z, p, k)
+    save(tmp_path / "ba.json", "ba", b=b, a=a)
+    for form in ("zpk", "sos"):
+        _, report = convert(rtf, tmp_path, "ba.json", form)
+        assert report["error"] <= 1e-13 * report["condition"]
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_modal_is_residuez(rtf, tmp_path, seed):
     """residuez has r / (1 - p w) with the feed-through in the direct term: our residue of w / (1 - p w) is r p."""
@@ -278,6 +321,34 @@ def test_every_command_reads_every_form(rtf, tmp_path, seed):
         back = load_json(tmp_path / "back.json")
         assert len(back.a) == (len(f.a) if f.order else 1)
         assert_kernel(oracle.exact_kernel(back, 64), expected, condition)
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ({"form": "modal", "poles": [0.5, 0.2, 0.5], "residues": [1, 2, 3]}, "poles[2] is 0.5, and so is poles[0]"),
+        ({"form": "modal", "poles": [[0.5, 0.1], [0.5, -0.1]] * 2, "residues": [1] * 4}, "modal needs distinct poles"),
+        ({"form": "ba", "channels": [{"form": "zpk", "b": [1], "a": [1]}]}, "unknown key 'channels[0].form'"),
+        (
+            {"form": "ss", "channels": [{"A": [[0.5]], "B": [[1, 2]], "C": [[1]], "D": [[0, 0]]}]},
+            "channels[0]: a state space of 2 inputs",
+        ),
+        ({"form": "sos", "channels": [{"sections": [[1, 0, 0, 0, 0, 0]]}]}, "channels[0]: section 0 has a0 = 0"),
+    ],
+)
+def test_files_that_contradict_themselves_are_refused(rtf_raw, tmp_path, content, message):
+    (tmp_path / "f.json").write_text(json.dumps(content))
+    done = rtf_raw("convert", "f.json", "--to", "tf", "-o", "out.json")
+    assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_mimo_of_one_input_and_output_is_a_channel(rtf, tmp_path):
+    save(tmp_path / "mimo.json", "mimo", a=[-0.5], b=[[[1]]], h0=[[2]])
+    for form in FORMS:
+        rtf("convert", "mimo.json", "--to", form, "-o", "f.json")
+        rtf("kernel", "f.json", "--length", 4, "-o", "k.npy")
+        np.testing.assert_allclose(np.load(tmp_path / "k.npy"), [[2, 1, 0.5, 0.25]])
+    rtf("kernel", "mimo.json", "--length", 4, "-o", "k.npy")
 
 
 def test_chains_through_all_forms_lose_little(rtf, tmp_path):

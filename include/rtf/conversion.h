@@ -24,8 +24,12 @@ const char* form_name(const System& system);
 // Throws unless the numbers are finite, the sizes agree and complex values come with their conjugates.
 void validate(const System& system, const char* operation);
 
-// Whether zeros and gain are those of B = H - h0, or of H itself with h0 = 0, as SciPy has it.
-enum class FeedThrough { separate, inside };
+// Whose zeros and gain a zpk has.
+enum class FeedThrough {
+  automatic,  // those that the source has, as zpk and sos do; else separate
+  separate,   // of B = H - h0
+  inside,     // of H itself with h0 = 0, as SciPy has it
+};
 
 // How a state space becomes a transfer function.
 enum class StateSpaceMethod {
@@ -36,7 +40,7 @@ enum class StateSpaceMethod {
 
 struct ConversionOptions {
   std::size_t report_length = 1024;  // samples that the report looks at
-  FeedThrough feed_through = FeedThrough::separate;
+  FeedThrough feed_through = FeedThrough::automatic;
   StateSpaceMethod method = StateSpaceMethod::automatic;
 };
 
@@ -53,9 +57,10 @@ struct Converted {
   ConversionReport report;
 };
 
+// A source that has the form already is copied. Throws when the measured error leaves not one digit.
 Converted<TransferFunction> to_transfer_function(const System& source, const ConversionOptions& options = {});
 Converted<PolynomialRatio> to_polynomial_ratio(const System& source, const ConversionOptions& options = {});
-// The companion form.
+// The companion form of every other form.
 Converted<StateSpace> to_state_space(const System& source, const ConversionOptions& options = {});
 // Throws for poles that rounding of the denominator's coefficients could make equal.
 Converted<Modal> to_modal(const System& source, const ConversionOptions& options = {});

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/arguments.h"
 #include "core/check_finite.h"
 #include "core/conjugate_pairs.h"
 #include "core/form_kernel.h"
+#include "core/form_scale.h"
 #include "core/from_rational.h"
 
 namespace rtf {
@@ -16,6 +18,9 @@ using Wide = DoubleDouble;
 
 // Past this size products of 106 bits overflow inside.
 constexpr double largest_measured = 0x1p960;
+
+// Of the largest value: an error from here on leaves no digit of the kernel.
+constexpr double hopeless_error = 0.1;
 
 void check(const TransferFunction& tf, const char* operation) {
   rtf::validate(tf, operation);
@@ -44,6 +49,12 @@ void check(const StateSpace& system, const char* operation) {
 void check(const Modal& modal, const char* operation) {
   check_count(operation, "residues", modal.residues.size(), modal.poles.size());
   check_finite(operation, "h0", {&modal.h0, 1});
+  for (std::size_t i = 0; i < modal.poles.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (std::abs(modal.poles[i] - modal.poles[j]) <=
+          4 * std::numeric_limits<double>::epsilon() * std::abs(modal.poles[i]))
+        fail(ErrorCode::argument, operation, "poles[{}] is {}, and so is poles[{}]; modal needs distinct poles", i,
+             complex_text(modal.poles[i]), j);
   for (const PairedValue& x : conjugate_pairs(operation, "poles", modal.poles)) {
     const std::complex<double> upper = modal.residues[x.index], lower = modal.residues[x.partner];
     if (!std::isfinite(std::abs(upper)) || !(std::abs(upper - std::conj(lower)) <= 1e-8 * std::abs(upper)))
@@ -85,6 +96,8 @@ template <class Source, class Target>
 void measure(const Source& source, const Target& target, std::size_t length, ConversionReport& report) {
   const std::vector<Wide> expected = wide_kernel(source, length), actual = wide_kernel(target, length);
   report.length = measured_length(expected, length);
+  if (report.length == 0)
+    fail(ErrorCode::unsupported, "convert", "the kernel overflows at its first sample: there is nothing to compare");
   double largest = 0, difference = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     if (i % length >= report.length) continue;
@@ -114,25 +127,51 @@ auto best_route(bool state_space, const ConversionOptions& options, const Make& 
   return other.report.error < best.report.error ? other : best;
 }
 
+// Zeros that are to be of something else than the file's are the one reason not to copy.
+bool may_copy(const System& source, const ConversionOptions& options) {
+  const auto* zpk = std::get_if<ZeroPoleGain>(&source);
+  if (!zpk || options.feed_through == FeedThrough::automatic) return true;
+  const bool feeds_through = zpk->gain != 0 && zpk->zeros.size() == zpk->poles.size();
+  return options.feed_through == FeedThrough::inside ? zpk->h0 == 0 : !feeds_through;
+}
+
+// What the way from the source's poles and zeros, or else from its coefficients, is called.
+struct Way {
+  const char *from_factors, *from_coefficients;
+};
+
 template <class Make>
-auto convert(const char* operation, const System& source, const ConversionOptions& options, const char* method,
+auto convert(const char* operation, const System& source, const ConversionOptions& options, const Way& way,
              const Make& make) {
   using Target = decltype(make(Rational()));
   validate(source, operation);
   check_options(options, operation);
-  return best_route(std::holds_alternative<StateSpace>(source), options, [&](StateSpaceMethod route) {
-    const Rational rational = to_rational(source, route);
-    Converted<Target> result{make(rational), {}};
+  const int exponent = excess_exponent(source);
+  const System moderate = scaled(source, -exponent);
+  if (const auto* same = std::get_if<Target>(&source); same && may_copy(source, options)) {
+    Converted<Target> copy{*same, {}};
+    measure(moderate, moderate, options.report_length, copy.report);
+    return copy;
+  }
+  auto best = best_route(std::holds_alternative<StateSpace>(source), options, [&](StateSpaceMethod route) {
+    const Rational rational = to_rational(moderate, route);
+    Converted<Target> result{scaled(make(rational), exponent), {}};
     try {
       check(result.value, operation);
     } catch (const Error& error) {
       const std::string text = error.what();
       fail(ErrorCode::unsupported, operation, "the result is not a system: {}", text.substr(text.find("] ") + 2));
     }
-    measure(source, System(result.value), options.report_length, result.report);
-    result.report.method = joined(rational.method, method);
+    measure(moderate, System(scaled(result.value, -exponent)), options.report_length, result.report);
+    result.report.method =
+        rational.numerator && way.from_factors ? way.from_factors : joined(rational.method, way.from_coefficients);
     return result;
   });
+  if (!(best.report.error < hopeless_error))
+    fail(ErrorCode::unsupported, operation,
+         "the result would be off by {:.1e} of the kernel's largest value: doubles of this form cannot hold it",
+         best.report.error);
+  return best;
 }
 
 }  // namespace
@@ -147,29 +186,29 @@ void validate(const System& system, const char* operation) {
 }
 
 Converted<TransferFunction> to_transfer_function(const System& source, const ConversionOptions& options) {
-  return convert("to_transfer_function", source, options, "", [](const Rational& r) { return rounded(r); });
+  return convert("to_transfer_function", source, options, {nullptr, ""}, [](const Rational& r) { return rounded(r); });
 }
 
 Converted<PolynomialRatio> to_polynomial_ratio(const System& source, const ConversionOptions& options) {
-  return convert("to_polynomial_ratio", source, options, "coefficients", polynomial_ratio);
+  return convert("to_polynomial_ratio", source, options, {nullptr, "coefficients"}, polynomial_ratio);
 }
 
 Converted<StateSpace> to_state_space(const System& source, const ConversionOptions& options) {
-  return convert("to_state_space", source, options, "companion form",
+  return convert("to_state_space", source, options, {nullptr, "companion form"},
                  [](const Rational& r) { return to_state_space(rounded(r), 0); });
 }
 
 Converted<Modal> to_modal(const System& source, const ConversionOptions& options) {
-  return convert("to_modal", source, options, "eigenvalues, residues", modal);
+  return convert("to_modal", source, options, {"residues", "eigenvalues, residues"}, modal);
 }
 
 Converted<ZeroPoleGain> to_zero_pole_gain(const System& source, const ConversionOptions& options) {
-  return convert("to_zero_pole_gain", source, options, "eigenvalues",
+  return convert("to_zero_pole_gain", source, options, {"factors", "eigenvalues"},
                  [&](const Rational& r) { return zero_pole_gain(r, options.feed_through); });
 }
 
 Converted<SecondOrderSections> to_sections(const System& source, const ConversionOptions& options) {
-  return convert("to_sections", source, options, "eigenvalues, nearest pairs", sections);
+  return convert("to_sections", source, options, {"nearest pairs", "eigenvalues, nearest pairs"}, sections);
 }
 
 Converted<MimoTransferFunction> to_mimo_transfer_function(const StateSpace& source, const ConversionOptions& options) {
@@ -196,13 +235,20 @@ Converted<MimoTransferFunction> to_mimo_transfer_function(const StateSpace& sour
 }
 
 TransferFunction select_channel(const TransferFunction& tf, std::size_t channel) {
-  validate(static_cast<const Coefficients&>(tf), "select_channel");
-  if (channel >= tf.channels) fail(ErrorCode::argument, "select_channel", "channel {} of {}", channel, tf.channels);
+  // Sizes, and below the numbers of this channel: to look at all of them for each one would be quadratic.
+  constexpr const char* operation = "select_channel";
+  if (channel >= tf.channels) fail(ErrorCode::argument, operation, "channel {} of {}", channel, tf.channels);
+  if (tf.groups < 1 || tf.channels % tf.groups != 0)
+    fail(ErrorCode::argument, operation, "{} groups do not divide {} channels", tf.groups, tf.channels);
+  check_count(operation, "a", tf.a.size(), tf.groups * tf.order);
+  check_count(operation, "b", tf.b.size(), tf.channels * tf.order);
+  check_count(operation, "h0", tf.h0.size(), tf.channels);
   const CoefficientsView view(tf);
   auto one = make_coefficients(1, 1, tf.order);
   one.a.assign(view.denominator(channel), view.denominator(channel) + tf.order);
   one.b.assign(view.numerator(channel), view.numerator(channel) + tf.order);
   one.h0 = {tf.h0[channel]};
+  rtf::validate(one, operation);
   return one;
 }
 

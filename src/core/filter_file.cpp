@@ -157,7 +157,14 @@ AnyTransferFunction read_filter(const std::string& path) {
   const auto* systems = std::get_if<std::vector<System>>(&filter);
   std::vector<TransferFunction> channels(systems->size());
   parallel_for(default_executor(), channels.size(), [&](std::size_t c, std::size_t) {
-    Converted<TransferFunction> converted = to_transfer_function((*systems)[c]);
+    Converted<TransferFunction> converted;
+    try {
+      converted = to_transfer_function((*systems)[c]);
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      throw Error(error.code(), "read_filter",
+                  fmt::format("{}: channel {} as a transfer function: {}", path, c, text.substr(text.find("] ") + 2)));
+    }
     if (!(converted.report.error <= refused_bound))
       throw Error(ErrorCode::unstable, "read_filter",
                   fmt::format("{}: as a transfer function channel {} of this {} would be off by {:.1e} of its largest "

@@ -30,7 +30,7 @@ class Reader {
     std::string names;
     for (const char* name : required) names += (names.empty() ? "" : ", ") + std::string(name);
     for (const auto& [key, value] : object_.items())
-      if (key != "form" && !among(required, key) && !among(optional, key))
+      if (!(key == "form" && place_.empty()) && !among(required, key) && !among(optional, key))
         fail_reading(path_, fmt::format("unknown key '{:.40}', form {} has {}", at(key), form, names));
     for (const char* name : required)
       if (!object_.contains(name))
@@ -63,6 +63,7 @@ class Reader {
   }
 
   std::string at(const std::string& name) const { return place_.empty() ? name : place_ + "." + name; }
+  std::string message(const std::string& text) const { return place_.empty() ? text : place_ + ": " + text; }
   const std::string& path() const { return path_; }
   const json& operator[](const char* name) const { return object_[name]; }
 
@@ -139,7 +140,7 @@ void check_in_file(const Value& value, const Reader& reader) {
     validate(value, "read_filter");
   } catch (const Error& error) {
     const std::string text = error.what();
-    fail_reading(reader.path(), reader.at(text.substr(text.find("] ") + 2)));
+    fail_reading(reader.path(), reader.message(text.substr(text.find("] ") + 2)));
   }
 }
 
@@ -242,7 +243,16 @@ AnyFilter read_form(const json& file, const std::string& path) {
   const std::string form = value.is_string() ? value.get<std::string>() : "";
   if (form != "ba" && form != "ss" && form != "modal" && form != "zpk" && form != "sos" && form != "mimo")
     fail_reading(path, fmt::format("form is {}, expected tf, ba, ss, modal, zpk, sos or mimo", json_text(value)));
-  if (form == "mimo") return read_mimo(Reader(file, path, ""));
+  if (form == "mimo") {
+    MimoTransferFunction mimo = read_mimo(Reader(file, path, ""));
+    if (mimo.inputs != 1 || mimo.outputs != 1) return mimo;
+    // One input and one output are a channel, which every command takes.
+    TransferFunction tf = make_coefficients(1, 1, mimo.order);
+    tf.a = std::move(mimo.a);
+    tf.b = std::move(mimo.b);
+    tf.h0 = std::move(mimo.h0);
+    return tf;
+  }
   if (!file.contains("channels")) {
     const Reader reader(file, path, "");
     if (form == "ss") {

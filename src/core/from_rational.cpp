@@ -58,8 +58,6 @@ void check_distinct(const std::vector<std::complex<double>>& poles, const std::v
          complex_text(poles[first]), complex_text(poles[second]), closest);
 }
 
-}  // namespace
-
 Numerator factored(Row numerator, const char* operation) {
   Numerator result;
   while (!numerator.empty() && numerator.front().high == 0) {
@@ -76,6 +74,42 @@ Numerator factored(Row numerator, const char* operation) {
   for (Wide& x : numerator) x = x * inverse;
   result.zeros = find_roots(numerator, operation);
   return result;
+}
+
+// prod (x - x_i) over all roots.
+WideComplex product_at(const Roots& roots, const WideComplex& x) {
+  WideComplex value(1.0);
+  for (const Wide& root : roots.real) value = value * (x - WideComplex(root));
+  for (const WideComplex& root : roots.upper) value = value * (x - root) * (x - conj(root));
+  return value;
+}
+
+// z^n B at a pole, which is rounded: there the denominator, with the feed-through, is not nothing.
+WideComplex numerator_at(const Rational& rational, const WideComplex& pole) {
+  if (!rational.numerator) return evaluate(rational.b, pole);
+  const Numerator& factors = *rational.numerator;
+  const WideComplex whole = WideComplex(factors.gain) * product_at(factors.zeros, pole);
+  if (factors.delay > 0 || factors.gain.high == 0) return whole;
+  return whole - WideComplex(factors.gain) * product_at(*rational.poles, pole);
+}
+
+}  // namespace
+
+Roots poles_of(const Rational& rational, const char* operation) {
+  return rational.poles ? *rational.poles : find_roots(rational.a, operation);
+}
+
+Numerator whole_factors(const Rational& rational, const char* operation) {
+  if (rational.numerator && rational.beside.high == 0) return *rational.numerator;
+  return factored(whole_numerator(rational), operation);
+}
+
+Numerator separate_factors(const Rational& rational, const char* operation) {
+  if (!rational.numerator || (rational.numerator->delay == 0 && rational.numerator->gain.high != 0))
+    return factored(rational.b, operation);
+  Numerator factors = *rational.numerator;
+  if (factors.delay > 0) --factors.delay;  // B has no term in w^0
+  return factors;
 }
 
 TransferFunction rounded(const Rational& rational) {
@@ -95,7 +129,7 @@ PolynomialRatio polynomial_ratio(const Rational& rational) {
 Modal modal(const Rational& rational) {
   Modal result;
   result.h0 = rational.h0.high;
-  result.poles = listed(find_roots(rational.a, "to_modal"));
+  result.poles = listed(poles_of(rational, "to_modal"));
   Row denominator = rational.a;
   denominator.insert(denominator.begin(), Wide(1.0));
   // The slopes are those of the rounded poles: then the residues make up the numerator exactly, whatever the rounding.
@@ -107,13 +141,15 @@ Modal modal(const Rational& rational) {
     for (std::size_t j = 0; j < poles.size(); ++j)
       if (j != i) slope = slope * (widened(poles[i]) - widened(poles[j]));
     slopes.push_back(slope);
-    radii.push_back(uncertainty(denominator, poles[i], std::abs(rounded(slope))));
+    // Poles that were given are what they are, but for their own rounding.
+    radii.push_back(rational.poles ? 0.5 * std::numeric_limits<double>::epsilon() * std::abs(poles[i])
+                                   : uncertainty(denominator, poles[i], std::abs(rounded(slope))));
   }
   check_distinct(poles, radii);
   for (std::size_t i = 0; i < poles.size(); ++i) {
     const bool lower = i > 0 && poles[i].imag() < 0;  // listed after its conjugate
     result.residues.push_back(lower ? std::conj(result.residues[i - 1])
-                                    : rounded(evaluate(rational.b, widened(poles[i])) * reciprocal(slopes[i])));
+                                    : rounded(numerator_at(rational, widened(poles[i])) * reciprocal(slopes[i])));
     if (poles[i].imag() == 0) result.residues.back().imag(0);
   }
   return result;
@@ -121,12 +157,16 @@ Modal modal(const Rational& rational) {
 
 ZeroPoleGain zero_pole_gain(const Rational& rational, FeedThrough feed_through) {
   ZeroPoleGain zpk;
-  zpk.poles = listed(find_roots(rational.a, "to_zero_pole_gain"));
-  const bool separate = feed_through == FeedThrough::separate;
-  const Numerator numerator = factored(separate ? rational.b : whole_numerator(rational), "to_zero_pole_gain");
+  constexpr const char* operation = "to_zero_pole_gain";
+  zpk.poles = listed(poles_of(rational, operation));
+  const bool kept = feed_through == FeedThrough::automatic && rational.numerator;
+  const bool inside = feed_through == FeedThrough::inside;
+  const Numerator numerator = kept     ? *rational.numerator
+                              : inside ? whole_factors(rational, operation)
+                                       : separate_factors(rational, operation);
   zpk.zeros = listed(numerator.zeros);
   zpk.gain = numerator.gain.high;
-  zpk.h0 = separate ? rational.h0.high : 0;
+  zpk.h0 = kept ? rational.beside.high : inside ? 0 : rational.h0.high;
   return zpk;
 }
 

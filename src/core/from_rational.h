@@ -15,13 +15,9 @@ Modal modal(const Rational& rational);
 ZeroPoleGain zero_pole_gain(const Rational& rational, FeedThrough feed_through);
 SecondOrderSections sections(const Rational& rational);
 
-// A numerator as w^delay gain (1 - z_1 w) (1 - z_2 w) ...; gain 0 without zeros for nothing at all.
-struct Numerator {
-  std::size_t delay = 0;
-  DoubleDouble gain = 0.0;
-  Roots zeros;
-};
-
-Numerator factored(std::vector<DoubleDouble> numerator, const char* operation);
+// The poles, and the factors of h0 A + B or of B alone: the source's own where it has them.
+Roots poles_of(const Rational& rational, const char* operation);
+Numerator whole_factors(const Rational& rational, const char* operation);
+Numerator separate_factors(const Rational& rational, const char* operation);
 
 }  // namespace rtf

@@ -57,6 +57,10 @@ Rational from(const ZeroPoleGain& zpk) {
   for (const Wide& x : zeros) numerator.push_back(Wide(zpk.gain) * x);
   Rational result = with_numerator(expand(as_roots("poles", zpk.poles)), std::move(numerator), "product of factors");
   result.h0 = result.h0 + Wide(zpk.h0);
+  result.beside = zpk.h0;
+  result.poles = as_roots("poles", zpk.poles);
+  result.numerator.emplace();
+  if (zpk.gain != 0) result.numerator = {zpk.poles.size() - zpk.zeros.size(), zpk.gain, as_roots("zeros", zpk.zeros)};
   return result;
 }
 
@@ -79,11 +83,41 @@ Rational from(const Modal& modal) {
   }
   numerator.resize(denominator.size(), Wide(0.0));
   return {without_first(std::move(denominator)), without_first(std::move(numerator)), modal.h0,
-          "sum of partial fractions"};
+          "sum of partial fractions", as_roots("poles", modal.poles)};
+}
+
+// Adds the zeros of b_0 + b_1 w + b_2 w^2 to those of the sections before.
+void append_zeros(const Row& b, Numerator& numerator) {
+  std::size_t delay = 0;
+  while (delay < 3 && b[delay].high == 0) ++delay;
+  if (delay == 3 || numerator.gain.high == 0) {
+    numerator = {};
+    return;
+  }
+  const Wide inverse = reciprocal(b[delay]);
+  numerator.delay += delay;
+  numerator.gain = numerator.gain * b[delay];
+  if (delay == 0) append_quadratic(-(b[1] * inverse), b[2] * inverse, numerator.zeros);
+  if (delay == 1) numerator.zeros.real.push_back(-(b[2] * inverse));
+}
+
+// Sections of the first order have a pole and a zero at 0 too many.
+void cancel_at_zero(Roots& poles, Numerator& numerator) {
+  const auto at_zero = [](Roots& roots) {
+    return std::find_if(roots.real.begin(), roots.real.end(), [](const Wide& x) { return x.high == 0; });
+  };
+  while (true) {
+    const auto pole = at_zero(poles), zero = at_zero(numerator.zeros);
+    if (pole == poles.real.end() || (zero == numerator.zeros.real.end() && numerator.gain.high != 0)) return;
+    poles.real.erase(pole);
+    if (numerator.gain.high != 0) numerator.zeros.real.erase(zero);
+  }
 }
 
 Rational from(const SecondOrderSections& sos) {
   Row numerator{1.0}, denominator{1.0};
+  Roots poles;
+  Numerator factors{0, 1.0, {}};
   for (const auto& section : sos.sections) {
     Row b{section[0], section[1], section[2]}, a{1.0, section[4], section[5]};
     if (section[3] != 1) {
@@ -93,13 +127,18 @@ Rational from(const SecondOrderSections& sos) {
     }
     numerator = product(numerator, b);
     denominator = product(denominator, a);
+    append_quadratic(-a[1], a[2], poles);
+    append_zeros(b, factors);
   }
-  // Sections of the first order leave zeros behind.
+  cancel_at_zero(poles, factors);
   while (denominator.size() > 1 && denominator.back().high == 0 && numerator.back().high == 0) {
     denominator.pop_back();
     numerator.pop_back();
   }
-  return with_numerator(without_first(std::move(denominator)), std::move(numerator), "product of sections");
+  Rational result = with_numerator(without_first(std::move(denominator)), std::move(numerator), "product of sections");
+  result.poles = std::move(poles);
+  result.numerator = std::move(factors);
+  return result;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <limits>
 #include <tuple>
 
+#include "core/aberth.h"
 #include "core/arguments.h"
 #include "core/conjugate_pairs.h"
 #include "core/eigenvalues.h"
@@ -58,13 +59,9 @@ struct Pairs {
 };
 
 // Neighbours on the axis become pairs, the closest first: two that are nearly equal may turn out to be complex.
-Pairs paired(const std::vector<std::complex<double>>& values) {
+Pairs paired(std::vector<Wide> real, const std::vector<WideComplex>& upper) {
   Pairs result;
-  std::vector<double> real;
-  for (const auto& x : values) {
-    if (x.imag() == 0) real.push_back(x.real());
-    if (x.imag() > 0) result.pairs.push_back({2 * x.real(), norm(WideComplex(x.real(), x.imag()))});
-  }
+  for (const WideComplex& x : upper) result.pairs.push_back({x.re + x.re, norm(x)});
   std::sort(real.begin(), real.end());
   while (real.size() > 1) {
     std::size_t closest = 0;
@@ -75,8 +72,41 @@ Pairs paired(const std::vector<std::complex<double>>& values) {
     real.erase(real.begin() + static_cast<std::ptrdiff_t>(closest),
                real.begin() + static_cast<std::ptrdiff_t>(closest) + 2);
   }
-  for (const double x : real) result.single.push_back(x);
+  for (const Wide& x : real) result.single.push_back(x);
   return result;
+}
+
+Pairs paired(const std::vector<std::complex<double>>& values) {
+  std::vector<Wide> real;
+  std::vector<WideComplex> upper;
+  for (const auto& x : values) {
+    if (x.imag() == 0) real.push_back(x.real());
+    if (x.imag() > 0) upper.emplace_back(x.real(), x.imag());
+  }
+  return paired(std::move(real), upper);
+}
+
+// Values whose conjugates are among them but for rounding. One that is nearer to its own conjugate than to any other's
+// is real.
+Pairs paired(const std::vector<WideComplex>& values) {
+  std::vector<Wide> real;
+  std::vector<WideComplex> upper, lower;
+  for (const WideComplex& x : values) (x.im < Wide(0.0) ? lower : upper).push_back(x);
+  std::sort(upper.begin(), upper.end(), [](const WideComplex& x, const WideComplex& y) { return y.im < x.im; });
+  std::vector<WideComplex> kept;
+  for (const WideComplex& x : upper) {
+    const auto nearest = std::min_element(lower.begin(), lower.end(), [&](const WideComplex& y, const WideComplex& z) {
+      return norm(x - conj(y)) < norm(x - conj(z));
+    });
+    if (nearest == lower.end() || norm(x - conj(x)) < norm(x - conj(*nearest))) {
+      real.push_back(x.re);
+      continue;
+    }
+    kept.emplace_back((x.re + nearest->re) * Wide(0.5), (x.im - nearest->im) * Wide(0.5));
+    lower.erase(nearest);
+  }
+  for (const WideComplex& x : lower) real.push_back(x.re);
+  return paired(std::move(real), kept);
 }
 
 template <class T>
@@ -148,6 +178,29 @@ Pairs improved(Pairs old, std::span<const Wide> c) {
   return result;
 }
 
+// Where a polynomial and its roots agree as far as 106 bits go, and where they still do as far as doubles tell.
+constexpr double exact = 0x1p-94, close = 0x1p-80;
+
+struct Refined {
+  Pairs roots;
+  double error;
+};
+
+// Simple roots need two steps or three. Of a repeated root the error halves and the residual shrinks by about e.
+Refined refined(const Pairs& start, std::span<const Wide> c) {
+  const std::vector<double> scale = scales(start.roots());
+  Refined best{start, residual(expand(start), c, scale)};
+  Pairs current = start;
+  for (int sweep = 0, failures = 0; sweep < 100 && failures < 12 && best.error > exact; ++sweep) {
+    current = improved(current, c);
+    const double now = residual(expand(current), c, scale);
+    if (!std::isfinite(now)) break;
+    if (now > 0.7 * best.error) ++failures;
+    if (now < best.error) best = {current, now};
+  }
+  return best;
+}
+
 }  // namespace
 
 Roots find_roots(std::span<const DoubleDouble> c, const char* operation) {
@@ -166,32 +219,30 @@ Roots find_roots(std::span<const DoubleDouble> c, const char* operation) {
   }
   for (std::size_t k = 1; k < n; ++k) companion[k * n + k - 1] = 1.0;
 
-  Pairs best = paired(eigenvalues(companion, n, MatrixShape::hessenberg, operation));
-  const std::vector<double> scale = scales(best.roots());
-  double error = residual(expand(best), c, scale);
-  Pairs current = best;
-  // Simple roots need two steps or three. Of a repeated root the error halves and the residual shrinks by about e.
-  for (int sweep = 0, failures = 0; sweep < 100 && failures < 12 && error > 0x1p-94; ++sweep) {
-    current = improved(current, c);
-    const double now = residual(expand(current), c, scale);
-    if (!std::isfinite(now)) break;
-    if (now > 0.7 * error) ++failures;
-    if (now < error) {
-      error = now;
-      best = current;
+  Refined found = refined(paired(eigenvalues(companion, n, MatrixShape::hessenberg, operation)), c);
+  // Of many roots close together, as narrow filters have them, eigenvalues in doubles are no start: they lie anywhere
+  // on a circle around the cluster.
+  if (found.error > close) {
+    if (const std::vector<WideComplex> start = aberth_roots(c); start.size() == n) {
+      Refined other = refined(paired(start), c);
+      if (other.error < found.error) found = std::move(other);
     }
   }
-  for (const Pair& pair : best.pairs) {
-    const auto [first, second] = pair.roots();
-    if (pair.complex()) {
-      result.upper.push_back(first);
-    } else {
-      result.real.push_back(first.re);
-      result.real.push_back(second.re);
-    }
-  }
+  const Pairs& best = found.roots;
+  for (const Pair& pair : best.pairs) append_quadratic(pair.sum, pair.product, result);
   result.real.insert(result.real.end(), best.single.begin(), best.single.end());
   return result;
+}
+
+void append_quadratic(const DoubleDouble& sum, const DoubleDouble& product, Roots& roots) {
+  const Pair pair{sum, product};
+  const auto [first, second] = pair.roots();
+  if (pair.complex()) {
+    roots.upper.push_back(first);
+  } else {
+    roots.real.push_back(first.re);
+    roots.real.push_back(second.re);
+  }
 }
 
 std::vector<std::complex<double>> listed(const Roots& roots) {

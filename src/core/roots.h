@@ -22,10 +22,14 @@ struct Roots {
   std::size_t size() const { return real.size() + 2 * upper.size(); }
 };
 
-// Eigenvalues of the companion matrix, then Newton's method for all roots together: what is left is a polynomial whose
-// coefficients differ from the given ones by far less than an ulp, also when roots lie close or are repeated.
+// Eigenvalues of the companion matrix, or what Aberth's iteration finds where they are too far off, then Newton's method
+// for all roots together: what is left is a polynomial whose coefficients differ from the given ones by far less than
+// an ulp, also when roots lie close or are repeated.
 // Errors begin with `operation`.
 Roots find_roots(std::span<const DoubleDouble> c, const char* operation);
+
+// Adds the two roots of z^2 - sum z + product.
+void append_quadratic(const DoubleDouble& sum, const DoubleDouble& product, Roots& roots);
 
 // Largest modulus first, pairs side by side, rounded.
 std::vector<std::complex<double>> listed(const Roots& roots);

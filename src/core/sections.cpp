@@ -91,8 +91,8 @@ struct ZeroPool {
 }  // namespace
 
 SecondOrderSections sections(const Rational& rational) {
-  const std::vector<SectionRoots> poles = pole_sections(find_roots(rational.a, "to_sections"));
-  const Numerator numerator = factored(whole_numerator(rational), "to_sections");
+  const std::vector<SectionRoots> poles = pole_sections(poles_of(rational, "to_sections"));
+  const Numerator numerator = whole_factors(rational, "to_sections");
   ZeroPool pool{numerator.zeros.real, numerator.zeros.upper, numerator.delay};
   SecondOrderSections sos;
   for (std::size_t i = 0; i < poles.size(); ++i) {
