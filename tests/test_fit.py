@@ -150,6 +150,20 @@ def test_reduce_stays_below_its_bound(rtf, tmp_path, seed):
         assert error <= bound + 1e-9 * sigma[0]
 
 
+def test_reduce_of_clustered_poles(rtf, rtf_raw, tmp_path):
+    """The coefficients of butter(20, 0.1) hold 20 poles that nearly coincide."""
+    b, a = signal.butter(20, 0.1)
+    f = Filter(a[None, 1:], (b[1:] - b[0] * a[1:])[None], b[:1])
+    save_json(tmp_path / "f.json", f)
+    rtf("reduce", "f.json", "--order", 20, "-o", "same.json")
+    same = load_json(tmp_path / "same.json")
+    assert np.array_equal(same.a, f.a) and np.array_equal(same.b, f.b)
+    for order in (4, 8, 12):
+        ((_, error, bound, *_),) = rows_of(rtf("reduce", "f.json", "--order", order, "-o", "less.json"))
+        assert error <= bound * (1 + 1e-6) + 1e-7
+    assert "by more than their bound" in rtf_raw("reduce", "f.json", "--order", 18, "-o", "less.json").stderr
+
+
 def test_reduce_of_a_trained_filter_stays_trained(rtf, tmp_path):
     f = draw_filter(np.random.default_rng(1), 2, 1, 8, length=128, kinds=(1,))
     save_json(tmp_path / "f.json", f)
