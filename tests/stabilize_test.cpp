@@ -168,6 +168,23 @@ TEST(Stabilize, RefitAndMontelOfPlainFilters) {
   }
 }
 
+TEST(Stabilize, RefitOfOneChannelIsNoWorseThanMontel) {
+  RandomFilters random(5);
+  for (int trial = 0; trial < 30; ++trial) {
+    TransferFunction tf = random.draw(1, 1, random.integer(1, 12));
+    if (!(pole_radius(tf.a) > 0)) continue;
+    set_radius(tf, 0, random.uniform(1.005, 1.05));
+    SCOPED_TRACE(::testing::Message() << "trial " << trial << " order " << tf.order);
+    EXPECT_LE(stabilize(tf, StabilizeMethod::refit, 50).error[0],
+              (1 + 1e-9) * stabilize(tf, StabilizeMethod::montel, 50).error[0] + 1e-12);
+  }
+  TransferFunction one = make_coefficients(1, 1, 1);
+  one.a = {-1.01};
+  one.b = {1.0};
+  one.h0 = {1.0 / 1.01};
+  EXPECT_LT(stabilize(one, StabilizeMethod::refit, 50).error[0], 0.14);
+}
+
 void expect_refusal(const std::string& text, const auto& call) {
   try {
     call();

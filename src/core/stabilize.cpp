@@ -83,10 +83,14 @@ void fit_to_kernels(TransferFunction& tf, std::size_t group, StabilizeMethod met
   const std::size_t n = tf.order, members = tf.channels / tf.groups;
   const auto first = static_cast<Index>(group * members), count = static_cast<Index>(members);
   const MatrixXd samples = kernels.middleCols(first, count).bottomRows(kernels.rows() - 1);
+  const auto old = denominator(tf, group);
+  const VectorXd montel = Eigen::Map<const VectorXd>(old.data(), static_cast<Index>(n)) * (montel_norm / l1_norm(old));
   VectorXd a;
   MatrixXd b;
   if (method == StabilizeMethod::refit) {
-    GroupFit fitted = fit_group(samples, static_cast<Index>(n), FitMethod::iterative, reflected);
+    std::vector<VectorXd> starts{montel};
+    if (reflected) starts.push_back(*reflected);
+    GroupFit fitted = fit_group(samples, static_cast<Index>(n), FitMethod::iterative, starts);
     a = std::move(fitted.a);
     b = std::move(fitted.b);
     // A shared denominator may be better for the group and worse for a channel; mirrored poles with numerators of their
@@ -99,8 +103,7 @@ void fit_to_kernels(TransferFunction& tf, std::size_t group, StabilizeMethod met
       }
     }
   } else {
-    const auto old = denominator(tf, group);
-    a = Eigen::Map<const VectorXd>(old.data(), static_cast<Index>(n)) * (montel_norm / l1_norm(old));
+    a = montel;
     b = fit_numerators(samples, a);
   }
   std::copy(a.begin(), a.end(), tf.a.begin() + static_cast<std::ptrdiff_t>(group * n));
@@ -164,7 +167,7 @@ Stabilized<Value> stabilize_any(const Value& given, StabilizeMethod method, std:
     const auto a = denominator(mirrored, g);
     std::optional<VectorXd> start;
     if (reflects[g]) start = Eigen::Map<const VectorXd>(a.data(), static_cast<Index>(a.size()));
-    if (method == StabilizeMethod::montel) copy_group(given, plain, g);
+    copy_group(given, plain, g);
     fit_to_kernels(plain, g, method, wanted, start);
   });
   const Value fitted = in_the_form_of(given, plain);
