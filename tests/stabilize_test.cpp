@@ -199,6 +199,11 @@ TEST(Stabilize, PolesOnTheCircle) {
   tf.a = {-1.0};
   tf.b = {1.0};
   expect_refusal("pole on the unit circle", [&] { stabilize(tf, StabilizeMethod::reflect, 10); });
+  TransferFunction twice = make_coefficients(1, 1, 2);
+  twice.a = {-2.0, 1.0};
+  expect_refusal("pole on the unit circle", [&] { stabilize(twice, StabilizeMethod::reflect, 10); });
+  twice.a = {-2 * std::cos(0.7), 1.0};
+  expect_refusal("pole on the unit circle", [&] { stabilize(twice, StabilizeMethod::reflect, 10); });
   const auto result = stabilize(tf, StabilizeMethod::refit, 10);
   EXPECT_TRUE(is_stable(result.filter.a));
   EXPECT_LT(result.error[0], 0.1);

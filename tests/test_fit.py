@@ -222,6 +222,19 @@ def test_refit_is_stable_and_never_worse_than_reflect(rtf, tmp_path, seed):
         rtf("correct", "s.json", "-o", "plain.json")
 
 
+def test_reflect_says_how_much_the_magnitude_changed(rtf, rtf_raw, tmp_path):
+    save_json(tmp_path / "f.json", Filter(np.array([[-1.9, 1.02]]), np.array([[1.0, 0.0]]), np.zeros(1)))
+    done = rtf_raw("stabilize", "f.json", "--method", "reflect", "-o", "s.json")
+    line = next(line for line in done.stdout.splitlines() if "|H| changed by at most" in line)
+    assert float(line.split("at most ")[1].split()[0]) < 1e-9 and done.stderr == ""
+
+
+def test_a_margin_below_the_decimals_is_shown(rtf, tmp_path):
+    save_json(tmp_path / "f.json", Filter(np.array([[-(1 + 2**-40)]]), np.ones((1, 1)), np.zeros(1)))
+    row = rtf("stabilize", "f.json", "--method", "reflect", "-o", "s.json").splitlines()[-1].split()
+    assert row[1].startswith("1+9.") and row[2].startswith("1-9.")
+
+
 def test_a_stable_filter_is_left_alone(rtf, tmp_path):
     f = draw_filter(np.random.default_rng(2), 2, 2, 6, kinds=(1,))
     save_json(tmp_path / "f.json", f)

@@ -1,8 +1,6 @@
 #include "core/lyapunov.h"
 
 #include <Eigen/QR>
-#include <algorithm>
-#include <cmath>
 
 #include "core/arguments.h"
 
@@ -28,14 +26,6 @@ Eigen::MatrixXd gramian_factor(const Eigen::MatrixXd& A, const Eigen::MatrixXd& 
     power = (power * power).eval();
   }
   fail(ErrorCode::unstable, operation, "the powers of A do not die out: a Gramian needs a stable system");
-}
-
-int binary_exponent(std::span<const double> values) {
-  double largest = 0;
-  for (const double value : values) largest = std::max(largest, std::abs(value));
-  int exponent = 0;
-  std::frexp(largest, &exponent);
-  return exponent;
 }
 
 }  // namespace rtf

@@ -11,6 +11,7 @@
 #include "core/double_double.h"
 #include "core/lattice.h"
 #include "core/lyapunov.h"
+#include "core/polynomial.h"
 #include "rtf/executor.h"
 #include "rtf/response.h"
 #include "rtf/stability.h"

@@ -10,6 +10,7 @@
 #include "core/arguments.h"
 #include "core/lattice.h"
 #include "core/lyapunov.h"
+#include "core/polynomial.h"
 #include "core/rational.h"
 #include "rtf/response.h"
 #include "rtf/stability.h"
