@@ -55,7 +55,8 @@ void print_rows(const Fit& fit) {
   for (std::size_t c = 0; c < tf.channels; ++c) {
     const std::size_t g = tf.group_of(c);
     const std::vector<double>& sigma = fit.hankel[g];
-    fmt::print("{:>9} {:>14.6e} {:>12.9f} {:>6}", c, fit.error[c], fit.radius[g], fit.radius[g] < 1 ? "yes" : "NO");
+    fmt::print("{:>9} {:>14.6e} {:>12} {:>6}", c, fit.error[c], radius_text(fit.radius[g]),
+               fit.radius[g] < 1 ? "yes" : "NO");
     if (!sigma.empty() && (c == 0 || tf.group_of(c - 1) != g))
       fmt::print(" {:>14.6e} {:>14.6e}", sigma.front(), sigma.size() > tf.order ? sigma[tf.order] : 0.0);
     fmt::print("\n");

@@ -33,6 +33,24 @@ void print_rows(const Reduction& reduction) {
   }
 }
 
+// The bound is that of exact arithmetic; coefficients of clustered poles, rounded to doubles, may miss it by far.
+void warn_past_bound(const ReduceOptions& options, const Reduction& reduction) {
+  const TransferFunction& tf = reduction.tf;
+  std::size_t past = 0, first = 0;
+  for (std::size_t c = tf.channels; c-- > 0;) {
+    const std::size_t g = tf.group_of(c);
+    const double rounding = reduction.hankel[g].empty() ? 0 : 1e-9 * reduction.hankel[g].front();
+    if (reduction.error[c] <= reduction.bound[g] + rounding) continue;
+    ++past;
+    first = c;
+  }
+  if (past == 0) return;
+  warn(options, "reduce",
+       fmt::format("{} of {} channels, channel {} first, differ by more than their bound: {:.3g} against {:.3g}; "
+                   "doubles do not hold the new coefficients well enough, try another order",
+                   past, tf.channels, first, reduction.error[first], reduction.bound[tf.group_of(first)]));
+}
+
 void run(const ReduceOptions& options) {
   check_output(options.output, "reduce");
   const AnyTransferFunction filter = read_filter(options.filter);
@@ -50,6 +68,7 @@ void run(const ReduceOptions& options) {
                            trained ? "trained" : "plain", reduction.tf.channels, reduction.tf.channels == 1 ? "" : "s",
                            options.order, coefficients(filter).order));
   if (!options.quiet) print_rows(reduction);
+  warn_past_bound(options, reduction);
 }
 
 }  // namespace

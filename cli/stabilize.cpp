@@ -15,6 +15,7 @@ namespace rtf::cli {
 namespace {
 
 constexpr std::size_t plain_length = 1000;
+constexpr double tolerated_change = 1e-6;  // of |H|, by reflect, which is to keep it
 
 struct StabilizeOptions : CommonOptions {
   std::string method, output;
@@ -49,8 +50,8 @@ void print_rows(const Value& before, const Stabilized<Value>& after) {
       old_radius = radius(before, group);
       new_radius = radius(after.value, group);
     }
-    fmt::print("{:>9} {:>14.9f} {:>14.9f} {:>14.6e} {:>14.6e}\n", c, old_radius, new_radius, after.error[c],
-               after.reflect_error[c]);
+    fmt::print("{:>9} {:>14} {:>14} {:>14.6e} {:>14.6e}\n", c, radius_text(old_radius), radius_text(new_radius),
+               after.error[c], after.reflect_error[c]);
   }
 }
 
@@ -59,6 +60,14 @@ void finish(const StabilizeOptions& options, const Value& before, const Stabiliz
   write_filter(options.output, after.value);
   say(options, fmt::format("{}: {} channel{}, order {}, method {}, kernels compared over {} samples", options.output,
                            before.channels, before.channels == 1 ? "" : "s", before.order, options.method, length));
+  if (!after.magnitude_change.empty()) {
+    const auto worst = std::max_element(after.magnitude_change.begin(), after.magnitude_change.end());
+    const std::string change = fmt::format("|H| changed by at most {:.3g} of itself, in channel {}", *worst,
+                                           worst - after.magnitude_change.begin());
+    say(options, change);
+    if (*worst > tolerated_change)
+      warn(options, "stabilize", change + ": doubles do not hold the mirrored poles well enough; try refit");
+  }
   if (!options.quiet) print_rows(before, after);
 }
 

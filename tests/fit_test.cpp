@@ -142,6 +142,28 @@ TEST(Fit, TrivialKernelsAreExact) {
   }
 }
 
+// The best stable pole for a kernel that grows lies at the circle, where steps that cross it must not be the last.
+TEST(Fit, FindsThePoleOfAKernelThatGrows) {
+  for (const double rate : {1.001, 1.01, 1.05, -1.01}) {
+    SCOPED_TRACE(rate);
+    std::vector<double> kernel;
+    for (int t = 0; t < 50; ++t) kernel.push_back(std::pow(rate, t));
+    const auto error_at = [&](double pole) {
+      double power = 1, product = 0, square = 0, whole = 1, rest = 0;
+      for (std::size_t t = 1; t < 50; ++t, power *= pole) {
+        product += power * kernel[t];
+        square += power * power;
+        whole += kernel[t] * kernel[t];
+        rest += kernel[t] * kernel[t];
+      }
+      return std::sqrt((rest - product * product / square) / whole);
+    };
+    double best = 1;
+    for (int i = -9999; i < 10000; ++i) best = std::min(best, error_at(i / 10000.0));
+    EXPECT_LE(fit(kernel, 1, 50, {1, FitMethod::iterative}).error[0], 1.02 * best);
+  }
+}
+
 TEST(Fit, ReportsTheErrorAndTheIterativeFitIsTheBest) {
   RandomFilters random(11);
   for (int trial = 0; trial < 25; ++trial) {

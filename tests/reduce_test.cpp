@@ -184,6 +184,38 @@ TEST(Reduce, DropsWhatIsNotThere) {
   EXPECT_EQ(reduce(make_coefficients(2, 1, 0), 0).tf.h0, std::vector<double>(2, 1.0));
 }
 
+// Squares of these gains leave the range of doubles; all but a factor stays as it is at gain 1.
+TEST(Reduce, OfAnyGain) {
+  TransferFunction tf = make_coefficients(1, 1, 3);
+  tf.a = {-0.5, 0.06, 0.1};
+  tf.b = {1.0, 1.0, -0.25};
+  tf.h0 = {0.0};
+  StateSpace system = to_state_space(tf, 0);
+  const Reduction expected = reduce(tf, 2);
+  const StateSpaceReduction expected_system = reduce(system, 2);
+  const std::vector<double> b = tf.b, C = system.C, B = system.B, hankel = hankel_singular_values(tf);
+  for (const int exponent : {-1000, -660, 1, 660, 1020}) {
+    SCOPED_TRACE(exponent);
+    for (std::size_t k = 0; k < 3; ++k) tf.b[k] = std::ldexp(b[k], exponent);
+    const Reduction reduced = reduce(tf, 2);
+    EXPECT_EQ(reduced.tf.a, expected.tf.a);
+    for (std::size_t k = 0; k < 2; ++k) EXPECT_EQ(std::ldexp(reduced.tf.b[k], -exponent), expected.tf.b[k]);
+    EXPECT_EQ(std::ldexp(reduced.bound[0], -exponent), expected.bound[0]);
+    const auto found = hankel_singular_values(tf);
+    for (std::size_t k = 0; k < 3; ++k) {
+      EXPECT_EQ(std::ldexp(reduced.hankel[0][k], -exponent), expected.hankel[0][k]);
+      EXPECT_NEAR(std::ldexp(found[k], -exponent), hankel[k], 1e-15);
+      system.C[k] = std::ldexp(C[k], exponent);
+    }
+    const StateSpaceReduction other = reduce(system, 2);
+    EXPECT_NEAR(std::ldexp(other.hankel[0], -exponent), expected_system.hankel[0], 1e-14);
+    for (std::size_t k = 0; k < 4; ++k) EXPECT_NEAR(other.system.A[k], expected_system.system.A[k], 1e-12);
+    for (std::size_t k = 0; k < 2; ++k)  // balanced: the gain is in equal parts in both
+      EXPECT_NEAR(std::abs(std::ldexp(other.system.B[k] * other.system.C[k], -exponent)),
+                  std::abs(expected_system.system.B[k] * expected_system.system.C[k]), 1e-12);
+  }
+}
+
 void expect_refusal(ErrorCode code, const std::string& text, const auto& call) {
   try {
     call();

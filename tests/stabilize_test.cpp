@@ -168,6 +168,23 @@ TEST(Stabilize, RefitAndMontelOfPlainFilters) {
   }
 }
 
+TEST(Stabilize, RefitOfOneChannelIsNoWorseThanMontel) {
+  RandomFilters random(5);
+  for (int trial = 0; trial < 30; ++trial) {
+    TransferFunction tf = random.draw(1, 1, random.integer(1, 12));
+    if (!(pole_radius(tf.a) > 0)) continue;
+    set_radius(tf, 0, random.uniform(1.005, 1.05));
+    SCOPED_TRACE(::testing::Message() << "trial " << trial << " order " << tf.order);
+    EXPECT_LE(stabilize(tf, StabilizeMethod::refit, 50).error[0],
+              (1 + 1e-9) * stabilize(tf, StabilizeMethod::montel, 50).error[0] + 1e-12);
+  }
+  TransferFunction one = make_coefficients(1, 1, 1);
+  one.a = {-1.01};
+  one.b = {1.0};
+  one.h0 = {1.0 / 1.01};
+  EXPECT_LT(stabilize(one, StabilizeMethod::refit, 50).error[0], 0.14);
+}
+
 void expect_refusal(const std::string& text, const auto& call) {
   try {
     call();
@@ -182,6 +199,11 @@ TEST(Stabilize, PolesOnTheCircle) {
   tf.a = {-1.0};
   tf.b = {1.0};
   expect_refusal("pole on the unit circle", [&] { stabilize(tf, StabilizeMethod::reflect, 10); });
+  TransferFunction twice = make_coefficients(1, 1, 2);
+  twice.a = {-2.0, 1.0};
+  expect_refusal("pole on the unit circle", [&] { stabilize(twice, StabilizeMethod::reflect, 10); });
+  twice.a = {-2 * std::cos(0.7), 1.0};
+  expect_refusal("pole on the unit circle", [&] { stabilize(twice, StabilizeMethod::reflect, 10); });
   const auto result = stabilize(tf, StabilizeMethod::refit, 10);
   EXPECT_TRUE(is_stable(result.value.a));
   EXPECT_LT(result.error[0], 0.1);

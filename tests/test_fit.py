@@ -150,6 +150,20 @@ def test_reduce_stays_below_its_bound(rtf, tmp_path, seed):
         assert error <= bound + 1e-9 * sigma[0]
 
 
+def test_reduce_of_clustered_poles(rtf, rtf_raw, tmp_path):
+    """The coefficients of butter(20, 0.1) hold 20 poles that nearly coincide."""
+    b, a = signal.butter(20, 0.1)
+    f = Filter(a[None, 1:], (b[1:] - b[0] * a[1:])[None], b[:1])
+    save_json(tmp_path / "f.json", f)
+    rtf("reduce", "f.json", "--order", 20, "-o", "same.json")
+    same = load_json(tmp_path / "same.json")
+    assert np.array_equal(same.a, f.a) and np.array_equal(same.b, f.b)
+    for order in (4, 8, 12):
+        ((_, error, bound, *_),) = rows_of(rtf("reduce", "f.json", "--order", order, "-o", "less.json"))
+        assert error <= bound * (1 + 1e-6) + 1e-7
+    assert "by more than their bound" in rtf_raw("reduce", "f.json", "--order", 18, "-o", "less.json").stderr
+
+
 def test_reduce_of_a_trained_filter_stays_trained(rtf, tmp_path):
     f = draw_filter(np.random.default_rng(1), 2, 1, 8, length=128, kinds=(1,))
     save_json(tmp_path / "f.json", f)
@@ -206,6 +220,19 @@ def test_refit_is_stable_and_never_worse_than_reflect(rtf, tmp_path, seed):
             assert method != "montel" or np.abs(stable.denominator(c)[1:]).sum() <= 0.999 + 1e-12
         # What could not be streamed before can be now.
         rtf("correct", "s.json", "-o", "plain.json")
+
+
+def test_reflect_says_how_much_the_magnitude_changed(rtf, rtf_raw, tmp_path):
+    save_json(tmp_path / "f.json", Filter(np.array([[-1.9, 1.02]]), np.array([[1.0, 0.0]]), np.zeros(1)))
+    done = rtf_raw("stabilize", "f.json", "--method", "reflect", "-o", "s.json")
+    line = next(line for line in done.stdout.splitlines() if "|H| changed by at most" in line)
+    assert float(line.split("at most ")[1].split()[0]) < 1e-9 and done.stderr == ""
+
+
+def test_a_margin_below_the_decimals_is_shown(rtf, tmp_path):
+    save_json(tmp_path / "f.json", Filter(np.array([[-(1 + 2**-40)]]), np.ones((1, 1)), np.zeros(1)))
+    row = rtf("stabilize", "f.json", "--method", "reflect", "-o", "s.json").splitlines()[-1].split()
+    assert row[1].startswith("1+9.") and row[2].startswith("1-9.")
 
 
 def test_a_stable_filter_is_left_alone(rtf, tmp_path):

@@ -22,6 +22,8 @@ struct Stabilized {
   Value value;                        // denominators that needed no change, and their channels, are as they were
   std::vector<double> error;          // (channels): |kernel - new kernel| / |kernel| in l2 over the length
   std::vector<double> reflect_error;  // what reflect leaves; infinite where a pole on the circle cannot be reflected
+  // (channels), of reflect alone: what rounding leaves of |H| as it was, max ||H'| / |H| - 1| on a grid of frequencies.
+  std::vector<double> magnitude_change;
 };
 
 // The kernel is the exact response over `length` samples.

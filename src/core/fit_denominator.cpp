@@ -79,12 +79,22 @@ VectorXd reflected(const VectorXd& a) {
   return vector(minimum_phase({a.data(), static_cast<std::size_t>(a.size())}), a.size());
 }
 
+VectorXd with_poles_times(const VectorXd& a, double factor) {
+  VectorXd scaled = a;
+  double power = 1;
+  for (double& value : scaled) value *= power *= factor;
+  return scaled;
+}
+
+// Allowed with room to the circle: what is pressed against it would end at a pole that differs from 1 by rounding.
+bool allows_with_room(const FitTarget& target, const VectorXd& a) {
+  return target.allows(a) && target.allows(with_poles_times(a, 1 + 0x1p-20));
+}
+
 // All poles drawn towards zero until the target allows them.
 VectorXd drawn_in(const FitTarget& target, const VectorXd& a) {
   for (double distance = 0x1p-10; distance < 1; distance *= 2) {
-    VectorXd scaled = a;
-    double power = 1;
-    for (double& value : scaled) value *= power *= 1 - distance;
+    VectorXd scaled = with_poles_times(a, 1 - distance);
     if (target.allows(scaled)) return scaled;
   }
   return VectorXd::Zero(a.size());
@@ -125,6 +135,27 @@ VectorXd era_denominator(const MatrixXd& samples, Index order) {
 bool has_died_out(const MatrixXd& samples) {
   const Index tail = std::max<Index>(1, samples.rows() / 16);
   return samples.bottomRows(tail).cwiseAbs().maxCoeff() <= 1e-14 * samples.cwiseAbs().maxCoeff();
+}
+
+// Where a step leads. One that leaves the circle is mirrored, or made shorter: poles that belong on the circle would
+// only ever be thrown back by the mirror. Room to the circle is kept where the start has it. An error of infinity when
+// neither helps.
+FitPoint stepped(const FitTarget& target, const FitPoint& from, const VectorXd& step) {
+  FitPoint none;
+  none.error = std::numeric_limits<double>::infinity();
+  if (!step.allFinite()) return none;
+  const bool room = allows_with_room(target, from.a);
+  const auto allows = [&](const VectorXd& a) { return room ? allows_with_room(target, a) : target.allows(a); };
+  VectorXd a = from.a + step;
+  if (allows(a)) return best_numerators(target, std::move(a));
+  a = reflected(a);
+  FitPoint mirrored = allows(a) ? best_numerators(target, std::move(a)) : std::move(none);
+  if (mirrored.error < from.error) return mirrored;
+  for (double part = 0.5; part > 0x1p-6; part *= 0.5) {
+    a = from.a + part * step;
+    if (allows(a)) return best_numerators(target, std::move(a));
+  }
+  return mirrored;
 }
 
 }  // namespace
@@ -185,7 +216,8 @@ VectorXd hankel_denominator(const KernelTarget& target, VectorXd& values) {
 
 FitPoint improve(const FitTarget& target, FitPoint point) {
   constexpr int most_steps = 50, most_trials = 10;
-  constexpr double enough = 1e-4;  // relative decrease of the squared error that is still worth a step
+  constexpr double enough = 1e-4;         // relative decrease of the squared error that is still worth a step
+  constexpr double little_damped = 1e-2;  // a step is small for want of something better, not for its damping
   double damping = 1e-3;
   const double exact = std::pow(kEpsilon, 2) * static_cast<double>(target.data.size());
   for (int step = 0, slow = 0; step < most_steps && slow < 2 && point.error > exact; ++step) {
@@ -195,15 +227,12 @@ FitPoint improve(const FitTarget& target, FitPoint point) {
     const double scale = R.norm() / std::sqrt(static_cast<double>(target.order));
     bool better = false;
     for (int trial = 0; trial < most_trials && !better; ++trial) {
-      VectorXd a = point.a + damped_solution(R, z, std::sqrt(damping) * scale);
-      if (a.allFinite() && !target.allows(a)) a = reflected(a);
-      if (target.allows(a)) {
-        FitPoint next = best_numerators(target, std::move(a));
-        if (next.error < point.error) {
-          slow = next.error > (1 - enough) * point.error ? slow + 1 : 0;
-          point = std::move(next);
-          better = true;
-        }
+      FitPoint next = stepped(target, point, damped_solution(R, z, std::sqrt(damping) * scale));
+      better = next.error < point.error;
+      if (better) {
+        const bool small = next.error > (1 - enough) * point.error;
+        slow = !small ? 0 : damping <= little_damped ? slow + 1 : slow;
+        point = std::move(next);
       }
       damping *= better ? (trial == 0 ? 0.2 : 1.0) : 5.0;
     }

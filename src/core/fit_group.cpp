@@ -44,7 +44,7 @@ class Best {
 
 }  // namespace
 
-GroupFit fit_group(const MatrixXd& samples, Index order, FitMethod method, const std::optional<VectorXd>& start) {
+GroupFit fit_group(const MatrixXd& samples, Index order, FitMethod method, std::span<const VectorXd> starts) {
   GroupFit result{VectorXd::Zero(order), MatrixXd::Zero(order, samples.cols()), VectorXd()};
   if (order >= samples.rows()) {  // numerators alone are enough
     result.b.topRows(samples.rows()) = samples;
@@ -59,7 +59,8 @@ GroupFit fit_group(const MatrixXd& samples, Index order, FitMethod method, const
     if (samples.cols() == 1) result.hankel *= target.norm[0];
   }
   if (method != FitMethod::hankel) best.consider(best_numerators(target, prony_denominator(target)));
-  if (start && target.allows(*start)) best.consider(best_numerators(target, *start));
+  for (const VectorXd& start : starts)
+    if (target.allows(start)) best.consider(best_numerators(target, start));
   if (method == FitMethod::iterative) best.consider(improve(target, best.point));
   result.a = std::move(best.point.a);
   result.b = std::move(best.numerators);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <Eigen/Core>
-#include <optional>
+#include <span>
 
 #include "rtf/fit.h"
 
@@ -15,9 +15,9 @@ struct GroupFit {
   Eigen::VectorXd hankel;
 };
 
-// samples are h_1..h_m of every channel (m, channels). A `start` is one more denominator to begin from.
+// samples are h_1..h_m of every channel (m, channels). `starts` are more denominators to begin from.
 GroupFit fit_group(const Eigen::MatrixXd& samples, Eigen::Index order, FitMethod method,
-                   const std::optional<Eigen::VectorXd>& start = std::nullopt);
+                   std::span<const Eigen::VectorXd> starts = {});
 
 // The best numerators (order, channels) for a given denominator.
 Eigen::MatrixXd fit_numerators(const Eigen::MatrixXd& samples, const Eigen::VectorXd& a);

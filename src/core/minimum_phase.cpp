@@ -10,8 +10,26 @@
 
 namespace rtf {
 
+namespace {
+
+// z^2 + a_1 z + a_2 by its roots.
+std::vector<double> minimum_phase_of_two(double a1, double a2) {
+  const double half = -0.5 * a1, discriminant = half * half - a2;
+  if (discriminant < 0) return a2 > 1 ? std::vector{a1 / a2, 1 / a2} : std::vector{a1, a2};
+  const double large = half + std::copysign(std::sqrt(discriminant), half);
+  double x = large, y = large == 0 ? 0 : a2 / large;
+  if (std::abs(x) > 1) x = 1 / x;
+  if (std::abs(y) > 1) y = 1 / y;
+  return {-(x + y), x * y};
+}
+
+}  // namespace
+
 std::vector<double> minimum_phase(std::span<const double> a) {
-  const std::size_t points = std::max<std::size_t>(std::size_t{1} << 14, std::bit_ceil(64 * (a.size() + 1)));
+  if (a.empty()) return {};
+  if (a.size() == 1) return {std::abs(a[0]) > 1 ? 1 / a[0] : a[0]};
+  if (a.size() == 2) return minimum_phase_of_two(a[0], a[1]);
+  const std::size_t points = std::max<std::size_t>(std::size_t{1} << 11, std::bit_ceil(64 * (a.size() + 1)));
   const auto fft = get_fft<double>(FftKind::real, FftLanes::one, points, instruction_set());
   std::vector<double> space(FftRow<double>::elements(*fft));
   FftRow<double> row(*fft, space.data());

@@ -11,6 +11,7 @@
 #include "core/eigenvalues.h"
 #include "core/lattice.h"
 #include "core/lyapunov.h"
+#include "core/polynomial.h"
 #include "rtf/executor.h"
 #include "rtf/response.h"
 #include "rtf/stability.h"
@@ -194,7 +195,11 @@ std::vector<double> hankel_singular_values(const TransferFunction& tf) {
   for_each_channel(tf, [&](std::size_t c) {
     const Channel channel(view, c);
     if (channel.is_gain()) return;
-    const auto lattice = to_lattice(channel.a, channel.b);
+    // The values are proportional to b, whose squares may not fit a double.
+    const int exponent = binary_exponent(channel.b);
+    std::vector<double> b(channel.b.begin(), channel.b.end());
+    for (double& value : b) value = std::ldexp(value, -exponent);
+    const auto lattice = to_lattice(channel.a, b);
     if (!lattice)
       fail(ErrorCode::unstable, operation,
            "channel {} has poles up to radius {:.12g}; all must be inside the unit circle", c, pole_radius(channel.a));
@@ -204,7 +209,8 @@ std::vector<double> hankel_singular_values(const TransferFunction& tf) {
     const Eigen::MatrixXd A = Eigen::Map<const RowMatrix>(transition.data(), n, n);
     const Eigen::MatrixXd C = Eigen::Map<const Eigen::RowVectorXd>(lattice->output.data(), n);
     const Eigen::VectorXd found = Eigen::JacobiSVD<Eigen::MatrixXd>(gramian_factor(A, C, operation)).singularValues();
-    std::copy(found.begin(), found.end(), values.begin() + static_cast<std::ptrdiff_t>(c * tf.order));
+    std::transform(found.begin(), found.end(), values.begin() + static_cast<std::ptrdiff_t>(c * tf.order),
+                   [&](double value) { return std::ldexp(value, exponent); });
   });
   return values;
 }

@@ -8,10 +8,10 @@
 #include <numbers>
 
 #include "core/arguments.h"
-#include "core/eigenvalues.h"
 #include "core/lattice.h"
 #include "core/lyapunov.h"
-#include "core/pole_product.h"
+#include "core/polynomial.h"
+#include "core/rational.h"
 #include "rtf/response.h"
 #include "rtf/stability.h"
 
@@ -32,6 +32,13 @@ MatrixXd matrix(const std::vector<double>& values, std::size_t rows, std::size_t
 std::vector<double> values(const MatrixXd& matrix) {
   std::vector<double> result(static_cast<std::size_t>(matrix.size()));
   Eigen::Map<RowMatrix>(result.data(), matrix.rows(), matrix.cols()) = matrix;
+  return result;
+}
+
+// Times 2^exponent.
+std::vector<double> scaled(std::span<const double> values, int exponent) {
+  std::vector<double> result;
+  for (const double value : values) result.push_back(std::ldexp(value, exponent));
   return result;
 }
 
@@ -69,13 +76,14 @@ void check_order(std::size_t order, std::size_t present) {
 }
 
 // One group of a transfer function as one input and an output for each channel, in the coordinates of its lattice:
-// there L is the identity.
-Truncated truncate_group(const TransferFunction& tf, std::size_t group, std::size_t order) {
+// there L is the identity. Numerators are divided by 2^exponent, and with them all that is proportional to them.
+Truncated truncate_group(const TransferFunction& tf, std::size_t group, std::size_t order, int exponent) {
   const std::size_t n = tf.order, members = tf.channels / tf.groups;
   const std::span<const double> a(tf.a.data() + group * n, n);
   MatrixXd A, B, C(static_cast<Index>(members), static_cast<Index>(n));
   for (std::size_t c = 0; c < members; ++c) {
-    const auto lattice = to_lattice(a, std::span(tf.b).subspan((group * members + c) * n, n));
+    const std::vector<double> b = scaled(std::span(tf.b).subspan((group * members + c) * n, n), -exponent);
+    const auto lattice = to_lattice(a, b);
     if (!lattice)
       fail(ErrorCode::unstable, "reduce",
            "denominator {} has a pole of modulus {:.9g}; balanced truncation needs every pole inside the circle: "
@@ -88,25 +96,20 @@ Truncated truncate_group(const TransferFunction& tf, std::size_t group, std::siz
   return truncate(A, B, C, identity, gramian_factor(A, C, "reduce"), static_cast<Index>(order));
 }
 
-// a from the eigenvalues of A, b from the first responses: B = A h.
-void write_group(const Truncated& system, TransferFunction& tf, std::size_t group) {
-  const Index n = system.A.rows();
-  const std::size_t order = tf.order, members = tf.channels / tf.groups;
-  if (n == 0) return;
-  const auto size = static_cast<std::size_t>(n);
-  const std::vector<double> a =
-      denominator_from_poles(eigenvalues(values(system.A), size, MatrixShape::dense, "reduce"));
-  std::copy(a.begin(), a.end(), tf.a.begin() + static_cast<std::ptrdiff_t>(group * order));
-  MatrixXd response(system.C.rows(), n);
-  VectorXd state = system.B;
-  for (Index t = 0; t < n; ++t, state = system.A * state) response.col(t) = system.C * state;
-  for (std::size_t c = 0; c < members; ++c)
-    for (Index k = 0; k < n; ++k) {
-      long double sum = response(static_cast<Index>(c), k);
-      for (Index j = 1; j <= k; ++j)
-        sum += static_cast<long double>(a[static_cast<std::size_t>(j - 1)]) * response(static_cast<Index>(c), k - j);
-      tf.b[(group * members + c) * order + static_cast<std::size_t>(k)] = static_cast<double>(sum);
-    }
+// Without eigenvalues and in 106 bits: of clustered poles, doubles on the way would lose more than what was cut.
+void write_group(const Truncated& system, TransferFunction& tf, std::size_t group, int exponent) {
+  StateSpace s;
+  s.order = static_cast<std::size_t>(system.A.rows());
+  s.inputs = 1;
+  s.outputs = tf.channels / tf.groups;
+  s.A = values(system.A);
+  s.B = values(system.B);
+  s.C = values(system.C);
+  const MimoRational rational = to_rational(s, StateSpaceMethod::markov);
+  for (std::size_t k = 0; k < s.order; ++k) tf.a[group * tf.order + k] = rational.a[k].high;
+  for (std::size_t c = 0; c < s.outputs; ++c)
+    for (std::size_t k = 0; k < s.order; ++k)
+      tf.b[(group * s.outputs + c) * tf.order + k] = std::ldexp(rational.b[c * s.order + k].high, exponent);
 }
 
 // Evenly spaced, and where either filter peaks.
@@ -139,17 +142,21 @@ StateSpaceReduction reduce(const StateSpace& system, std::size_t order) {
   result.system.outputs = system.outputs;
   result.system.D = system.D;
   if (system.order == 0) return result;
+  // Of gains near the ends of the range of doubles the squares leave it. An even sum splits into two equal halves.
+  const int reach_exponent = binary_exponent(system.B);
+  const int exponent = reach_exponent + binary_exponent(system.C), both = exponent + exponent % 2;
   const MatrixXd A = matrix(system.A, system.order, system.order);
-  const MatrixXd B = matrix(system.B, system.order, system.inputs), C = matrix(system.C, system.outputs, system.order);
+  const MatrixXd B = matrix(scaled(system.B, -reach_exponent), system.order, system.inputs);
+  const MatrixXd C = matrix(scaled(system.C, reach_exponent - both), system.outputs, system.order);
   const MatrixXd reach = gramian_factor(A.transpose(), B.transpose(), "reduce");
   const Truncated truncated =
       truncate(A, B, C, reach.transpose(), gramian_factor(A, C, "reduce"), static_cast<Index>(order));
   result.system.order = static_cast<std::size_t>(truncated.A.rows());
   result.system.A = values(truncated.A);
-  result.system.B = values(truncated.B);
-  result.system.C = values(truncated.C);
-  result.hankel.assign(truncated.hankel.begin(), truncated.hankel.end());
-  result.bound = truncated.bound;
+  result.system.B = scaled(values(truncated.B), both / 2);
+  result.system.C = scaled(values(truncated.C), both / 2);
+  result.hankel = scaled({truncated.hankel.data(), system.order}, both);
+  result.bound = std::ldexp(truncated.bound, both);
   return result;
 }
 
@@ -163,14 +170,19 @@ Reduction reduce(const TransferFunction& tf, std::size_t order, Executor& execut
   result.bound.assign(tf.groups, 0.0);
   result.error.assign(tf.channels, 0.0);
   if (tf.order == 0) return result;
+  if (order == tf.order) result.tf = tf;
   std::vector<std::vector<double>> angles(tf.groups);
   parallel_for(executor, tf.groups, [&](std::size_t g, std::size_t) {
-    const Truncated truncated = truncate_group(tf, g, order);
-    write_group(truncated, result.tf, g);
-    result.hankel[g].assign(truncated.hankel.begin(), truncated.hankel.end());
-    result.bound[g] = truncated.bound;
+    const std::size_t count = tf.b.size() / tf.groups;
+    const int exponent = binary_exponent(std::span(tf.b).subspan(g * count, count));
+    const Truncated truncated = truncate_group(tf, g, order, exponent);
+    result.hankel[g] = scaled({truncated.hankel.data(), tf.order}, exponent);
+    if (order == tf.order) return;  // the filter itself
+    write_group(truncated, result.tf, g, exponent);
+    result.bound[g] = std::ldexp(truncated.bound, exponent);
     angles[g] = error_angles(tf, result.tf, g);
   });
+  if (order == tf.order) return result;
   for (std::size_t c = 0; c < tf.channels; ++c) {
     const std::vector<double>& at = angles[tf.group_of(c)];
     const auto full = frequency_response(one_channel(tf, c), at);

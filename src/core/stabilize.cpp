@@ -3,15 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <optional>
 #include <span>
 
 #include "core/arguments.h"
 #include "core/fit_group.h"
-#include "core/pole_product.h"
 #include "core/polynomial.h"
+#include "core/roots.h"
 #include "rtf/correction.h"
 #include "rtf/kernel.h"
+#include "rtf/response.h"
 #include "rtf/stability.h"
 
 namespace rtf {
@@ -32,28 +34,79 @@ bool needs_change(const Coefficients& c, std::size_t group, StabilizeMethod meth
   return method == StabilizeMethod::montel ? l1_norm(a) > montel_norm : !is_stable(a);
 }
 
-// Mirrors the poles outside the circle. |1 - p w| = |p| |1 - w / conj(p)| there, so the whole numerator h0 A + B is
-// divided by their product. False when a pole stays on the circle.
-bool reflect_group(Coefficients& c, std::size_t group) {
-  const std::size_t n = c.order, members = c.channels / c.groups;
-  const std::vector<double> a = with_leading_one(denominator(c, group));
-  auto found = poles(denominator(c, group));
-  double product = 1;
-  for (auto& pole : found) {
-    if (!(std::abs(pole) > 1)) continue;
-    product *= std::abs(pole);
-    pole = 1.0 / std::conj(pole);
+enum class Reflection { done, on_circle, not_held };
+
+// Whether A vanishes beside the root, on the circle. What is left of an exact zero is far below what rounding leaves of
+// any other, also when the root is repeated and so known to half the digits.
+bool is_on_circle(std::span<const DoubleDouble> a, const WideComplex& root) {
+  const DoubleDouble square = norm(root);
+  if (!(std::abs(square.high - 1) < 0x1p-20)) return false;
+  DoubleDouble inverse = 1 / std::sqrt(square.high);
+  inverse = inverse + inverse * (DoubleDouble(1.0) - square * inverse * inverse) * DoubleDouble(0.5);
+  const WideComplex point = root * WideComplex(inverse);
+  WideComplex value(1.0);
+  double sum = 1;
+  for (const DoubleDouble& coefficient : a) {
+    value = value * point + WideComplex(coefficient);
+    sum += std::abs(coefficient.high);
   }
-  const std::vector<double> mirrored = denominator_from_poles(found);
-  if (!std::isfinite(product) || !is_stable(mirrored)) return false;
+  return std::abs(rounded(value)) < 0x1p-64 * sum;
+}
+
+// Mirrors the poles outside the circle. |1 - p w| = |p| |1 - w / conj(p)| there, so the whole numerator h0 A + B is
+// divided by their product. In 106 bits, because roots of many coefficients in double would change |H|.
+Reflection reflect_group(Coefficients& c, std::size_t group) {
+  const std::size_t n = c.order, members = c.channels / c.groups;
+  const auto given = denominator(c, group);
+  const std::vector<DoubleDouble> a(given.begin(), given.end());
+  Roots roots = find_roots(a, "stabilize");
+  DoubleDouble product = 1.0;
+  for (DoubleDouble& pole : roots.real) {
+    if (is_on_circle(a, pole)) return Reflection::on_circle;
+    if (!(DoubleDouble(1.0) < abs(pole))) continue;
+    product = product * abs(pole);
+    pole = reciprocal(pole);
+  }
+  for (WideComplex& pole : roots.upper) {
+    if (is_on_circle(a, pole)) return Reflection::on_circle;
+    if (!(DoubleDouble(1.0) < norm(pole))) continue;
+    product = product * norm(pole);
+    pole = reciprocal(conj(pole));
+  }
+  std::vector<double> mirrored;
+  for (const DoubleDouble& coefficient : expand(roots)) mirrored.push_back(coefficient.high);
+  const DoubleDouble inverse = reciprocal(product);
+  if (!std::isfinite(product.high) || !std::isfinite(inverse.high) || !is_stable(mirrored)) return Reflection::not_held;
   std::copy(mirrored.begin(), mirrored.end(), c.a.begin() + static_cast<std::ptrdiff_t>(group * n));
   for (std::size_t channel = group * members; channel < (group + 1) * members; ++channel) {
-    double* b = c.b.data() + channel * n;
-    const double h0 = c.h0[channel], new_h0 = h0 / product;
-    for (std::size_t k = 0; k < n; ++k) b[k] = (h0 * a[k + 1] + b[k]) / product - new_h0 * mirrored[k];
-    c.h0[channel] = new_h0;
+    const std::span<double> b(c.b.data() + channel * n, n);
+    double& h0 = c.h0[channel];
+    const int exponent = std::max(binary_exponent(b), binary_exponent({&h0, 1}));  // products of 106 bits need room
+    const DoubleDouble old_h0 = std::ldexp(h0, -exponent), new_h0 = (old_h0 * inverse).high;
+    for (std::size_t k = 0; k < n; ++k) {
+      const DoubleDouble whole = old_h0 * a[k] + DoubleDouble(std::ldexp(b[k], -exponent));
+      b[k] = std::ldexp((whole * inverse - new_h0 * DoubleDouble(mirrored[k])).high, exponent);
+    }
+    h0 = std::ldexp(new_h0.high, exponent);
   }
-  return true;
+  return Reflection::done;
+}
+
+// The largest relative change of |H|, of every channel, where it is not much smaller than at its peak.
+std::vector<double> magnitude_changes(const TransferFunction& before, const TransferFunction& after) {
+  constexpr std::size_t points = 1024;
+  std::vector<double> angles, changes;
+  for (std::size_t i = 0; i < points; ++i)
+    angles.push_back(std::numbers::pi * (static_cast<double>(i) + 0.5) / static_cast<double>(points));
+  const auto x = frequency_response(before, angles), y = frequency_response(after, angles);
+  for (std::size_t c = 0; c < before.channels; ++c) {
+    double peak = 0, change = 0;
+    for (std::size_t i = c * points; i < (c + 1) * points; ++i) peak = std::max(peak, std::abs(x[i]));
+    for (std::size_t i = c * points; i < (c + 1) * points; ++i)
+      if (std::abs(x[i]) > 1e-6 * peak) change = std::max(change, std::abs(std::abs(y[i]) / std::abs(x[i]) - 1));
+    changes.push_back(change);
+  }
+  return changes;
 }
 
 // Kernels as columns, (length, channels).
@@ -83,10 +136,14 @@ void fit_to_kernels(TransferFunction& tf, std::size_t group, StabilizeMethod met
   const std::size_t n = tf.order, members = tf.channels / tf.groups;
   const auto first = static_cast<Index>(group * members), count = static_cast<Index>(members);
   const MatrixXd samples = kernels.middleCols(first, count).bottomRows(kernels.rows() - 1);
+  const auto old = denominator(tf, group);
+  const VectorXd montel = Eigen::Map<const VectorXd>(old.data(), static_cast<Index>(n)) * (montel_norm / l1_norm(old));
   VectorXd a;
   MatrixXd b;
   if (method == StabilizeMethod::refit) {
-    GroupFit fitted = fit_group(samples, static_cast<Index>(n), FitMethod::iterative, reflected);
+    std::vector<VectorXd> starts{montel};
+    if (reflected) starts.push_back(*reflected);
+    GroupFit fitted = fit_group(samples, static_cast<Index>(n), FitMethod::iterative, starts);
     a = std::move(fitted.a);
     b = std::move(fitted.b);
     // A shared denominator may be better for the group and worse for a channel; mirrored poles with numerators of their
@@ -99,8 +156,7 @@ void fit_to_kernels(TransferFunction& tf, std::size_t group, StabilizeMethod met
       }
     }
   } else {
-    const auto old = denominator(tf, group);
-    a = Eigen::Map<const VectorXd>(old.data(), static_cast<Index>(n)) * (montel_norm / l1_norm(old));
+    a = montel;
     b = fit_numerators(samples, a);
   }
   std::copy(a.begin(), a.end(), tf.a.begin() + static_cast<std::ptrdiff_t>(group * n));
@@ -136,22 +192,30 @@ Stabilized<Value> stabilize_any(const Value& given, StabilizeMethod method, std:
   check_kernel(wanted);
 
   Value mirrored = given;
-  std::vector<char> changed(groups), reflects(groups, 1);
+  std::vector<char> changed(groups);
+  std::vector<Reflection> reflections(groups, Reflection::done);
   parallel_for(executor, groups, [&](std::size_t g, std::size_t) {
     changed[g] = needs_change(given, g, method);
-    if (!is_stable(denominator(given, g))) reflects[g] = reflect_group(mirrored, g);
+    if (!is_stable(denominator(given, g))) reflections[g] = reflect_group(mirrored, g);
   });
   Stabilized<Value> result;
   result.reflect_error = relative_errors(columns(kernel_of(mirrored, length), given.channels), wanted);
   for (std::size_t c = 0; c < given.channels; ++c)
-    if (!reflects[c / members]) result.reflect_error[c] = kInfinity;
+    if (reflections[c / members] != Reflection::done) result.reflect_error[c] = kInfinity;
 
   if (method == StabilizeMethod::reflect) {
-    for (std::size_t g = 0; g < groups; ++g)
-      if (changed[g] && !reflects[g])
+    for (std::size_t g = 0; g < groups; ++g) {
+      if (!changed[g]) continue;
+      if (reflections[g] == Reflection::on_circle)
         fail(ErrorCode::unstable, "stabilize",
              "denominator {} has a pole on the unit circle, where |H| has no finite value to keep; use refit or montel",
              g);
+      if (reflections[g] == Reflection::not_held)
+        fail(ErrorCode::unstable, "stabilize",
+             "denominator {} is not stable once its mirrored poles are rounded to coefficients; use refit or montel",
+             g);
+    }
+    result.magnitude_change = magnitude_changes(TransferFunction{given}, TransferFunction{mirrored});
     result.value = std::move(mirrored);
     result.error = result.reflect_error;
     return result;
@@ -163,8 +227,8 @@ Stabilized<Value> stabilize_any(const Value& given, StabilizeMethod method, std:
     if (!changed[g]) return;
     const auto a = denominator(mirrored, g);
     std::optional<VectorXd> start;
-    if (reflects[g]) start = Eigen::Map<const VectorXd>(a.data(), static_cast<Index>(a.size()));
-    if (method == StabilizeMethod::montel) copy_group(given, plain, g);
+    if (reflections[g] == Reflection::done) start = Eigen::Map<const VectorXd>(a.data(), static_cast<Index>(a.size()));
+    copy_group(given, plain, g);
     fit_to_kernels(plain, g, method, wanted, start);
   });
   const Value fitted = in_the_form_of(given, plain);
