@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -337,6 +338,19 @@ TEST(Conversion, ChannelsAreTakenApartAndPutTogether) {
   const TransferFunction joined = join_channels(std::vector{make({0.5}, {1}, 2), make({0.25, 0.1}, {3, 4}, 5)});
   EXPECT_EQ(joined.a, (std::vector<double>{0.5, 0, 0.25, 0.1}));
   EXPECT_EQ(joined.b, (std::vector<double>{1, 0, 3, 4}));
+}
+
+TEST(Conversion, TakingManyChannelsApartIsNotQuadratic) {
+  constexpr std::size_t channels = 100000;
+  TransferFunction tf = make_coefficients(channels, 1, 2);
+  const auto start = std::chrono::steady_clock::now();
+  for (std::size_t c = 0; c < channels; ++c) select_channel(tf, c);
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+  EXPECT_LT(spent.count(), 5);  // some 10 ms when each channel looks at its own numbers alone
+  tf.b[5] = NAN;
+  EXPECT_NE(error_of([&] { select_channel(tf, 2); }).find("must be finite"), std::string::npos);
+  tf.b.pop_back();
+  EXPECT_NE(error_of([&] { select_channel(tf, 0); }).find("b has"), std::string::npos);
 }
 
 TEST(Conversion, ValuesOffByRoundingArePaired) {
