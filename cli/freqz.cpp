@@ -10,6 +10,7 @@
 #include "core/array_bytes.h"
 #include "core/atomic_file.h"
 #include "core/npy_bytes.h"
+#include "rtf/conversion.h"
 #include "rtf/response.h"
 #include "rtf/stability.h"
 
@@ -74,13 +75,7 @@ void print_json(const TransferFunction& tf, const Figures& figures) {
   nlohmann::ordered_json channels = nlohmann::ordered_json::array();
   for (std::size_t c = 0; c < tf.channels; ++c) {
     nlohmann::ordered_json hankel;
-    if (figures.stable[c]) {
-      TransferFunction one = make_coefficients(1, 1, tf.order);
-      const CoefficientsView view(tf);
-      one.a.assign(view.denominator(c), view.denominator(c) + tf.order);
-      one.b.assign(view.numerator(c), view.numerator(c) + tf.order);
-      hankel = hankel_singular_values(one);
-    }
+    if (figures.stable[c]) hankel = hankel_singular_values(select_channel(tf, c));
     channels.push_back({{"stable", static_cast<bool>(figures.stable[c])},
                         {"at_0", figures.ends[2 * c].real()},
                         {"at_pi", figures.ends[2 * c + 1].real()},

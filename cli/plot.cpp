@@ -9,6 +9,7 @@
 #include "common.h"
 #include "core/atomic_file.h"
 #include "figure.h"
+#include "rtf/conversion.h"
 #include "rtf/executor.h"
 #include "rtf/response.h"
 #include "rtf/stability.h"
@@ -40,12 +41,8 @@ struct Channel {
 };
 
 Channel examine(const TransferFunction& all, std::size_t index) {
-  const CoefficientsView view(all);
   Channel channel;
-  channel.tf = make_coefficients(1, 1, all.order);
-  channel.tf.a.assign(view.denominator(index), view.denominator(index) + all.order);
-  channel.tf.b.assign(view.numerator(index), view.numerator(index) + all.order);
-  channel.tf.h0 = {all.h0[index]};
+  channel.tf = select_channel(all, index);
   channel.stable = is_stable(channel.tf.a);
 
   // The zeros are the roots of h0 A + B; leading zeros, a delay, lower its degree.

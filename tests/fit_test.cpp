@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "core/pole_product.h"
+#include "expect_refusal.h"
 #include "random_filter.h"
 #include "rtf/error.h"
 #include "rtf/kernel.h"
@@ -278,29 +279,20 @@ TEST(FitResponse, ImprovesOnTheLinearFitOfALowPass) {
   EXPECT_LT(before, 0.2);
 }
 
-void expect_refusal(const std::string& text, const auto& call) {
-  try {
-    call();
-    FAIL() << "no error; expected " << text;
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
-  }
-}
-
 TEST(Fit, RefusesBadArguments) {
   const std::vector<double> six(6, 1.0), angles{0.1, 0.2};
   const std::vector<std::complex<double>> values{1.0, 2.0};
-  expect_refusal("[rtf::fit] channels is 0", [&] { fit(six, 0, 6, {2}); });
-  expect_refusal("length is 0", [&] { fit({}, 1, 0, {2}); });
-  expect_refusal("expected (4, 2)", [&] { fit(six, 4, 2, {2}); });
-  expect_refusal("2 groups do not divide 3", [&] { fit(six, 3, 2, {1, FitMethod::prony, 2}); });
-  expect_refusal("kernel[1][0] is nan", [&] { fit(std::vector<double>{1, 2, std::nan(""), 3}, 2, 2, {1}); });
-  expect_refusal("needs a kernel", [&] { fit_response(angles, values, 1, {}, {1, FitMethod::hankel}); });
-  expect_refusal("expected (2, 2)", [&] { fit_response(angles, values, 2, {}, {0}); });
-  expect_refusal("weights has 1 values", [&] { fit_response(angles, values, 1, std::vector<double>{1}, {0}); });
-  expect_refusal("weight 1 is -1", [&] { fit_response(angles, values, 1, std::vector<double>{1, -1}, {0}); });
-  expect_refusal("2 angles; order 3 has 7", [&] { fit_response(angles, values, 1, {}, {3}); });
-  expect_refusal("angle 0 is inf", [&] { fit_response(std::vector<double>{HUGE_VAL, 1.0}, values, 1, {}, {0}); });
+  testing::expect_refusal("[rtf::fit] channels is 0", [&] { fit(six, 0, 6, {2}); });
+  testing::expect_refusal("length is 0", [&] { fit({}, 1, 0, {2}); });
+  testing::expect_refusal("expected (4, 2)", [&] { fit(six, 4, 2, {2}); });
+  testing::expect_refusal("2 groups do not divide 3", [&] { fit(six, 3, 2, {1, FitMethod::prony, 2}); });
+  testing::expect_refusal("kernel[1][0] is nan", [&] { fit(std::vector<double>{1, 2, std::nan(""), 3}, 2, 2, {1}); });
+  testing::expect_refusal("needs a kernel", [&] { fit_response(angles, values, 1, {}, {1, FitMethod::hankel}); });
+  testing::expect_refusal("expected (2, 2)", [&] { fit_response(angles, values, 2, {}, {0}); });
+  testing::expect_refusal("weights has 1 values", [&] { fit_response(angles, values, 1, std::vector<double>{1}, {0}); });
+  testing::expect_refusal("weight 1 is -1", [&] { fit_response(angles, values, 1, std::vector<double>{1, -1}, {0}); });
+  testing::expect_refusal("2 angles; order 3 has 7", [&] { fit_response(angles, values, 1, {}, {3}); });
+  testing::expect_refusal("angle 0 is inf", [&] { fit_response(std::vector<double>{HUGE_VAL, 1.0}, values, 1, {}, {0}); });
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "expect_refusal.h"
 #include "random_filter.h"
 #include "rtf/correction.h"
 #include "rtf/error.h"
@@ -185,25 +186,16 @@ TEST(Stabilize, RefitOfOneChannelIsNoWorseThanMontel) {
   EXPECT_LT(stabilize(one, StabilizeMethod::refit, 50).error[0], 0.14);
 }
 
-void expect_refusal(const std::string& text, const auto& call) {
-  try {
-    call();
-    FAIL() << "no error; expected " << text;
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
-  }
-}
-
 TEST(Stabilize, PolesOnTheCircle) {
   TransferFunction tf = make_coefficients(1, 1, 1);
   tf.a = {-1.0};
   tf.b = {1.0};
-  expect_refusal("pole on the unit circle", [&] { stabilize(tf, StabilizeMethod::reflect, 10); });
+  testing::expect_refusal("pole on the unit circle", [&] { stabilize(tf, StabilizeMethod::reflect, 10); });
   TransferFunction twice = make_coefficients(1, 1, 2);
   twice.a = {-2.0, 1.0};
-  expect_refusal("pole on the unit circle", [&] { stabilize(twice, StabilizeMethod::reflect, 10); });
+  testing::expect_refusal("pole on the unit circle", [&] { stabilize(twice, StabilizeMethod::reflect, 10); });
   twice.a = {-2 * std::cos(0.7), 1.0};
-  expect_refusal("pole on the unit circle", [&] { stabilize(twice, StabilizeMethod::reflect, 10); });
+  testing::expect_refusal("pole on the unit circle", [&] { stabilize(twice, StabilizeMethod::reflect, 10); });
   const auto result = stabilize(tf, StabilizeMethod::refit, 10);
   EXPECT_TRUE(is_stable(result.value.a));
   EXPECT_LT(result.error[0], 0.1);
@@ -214,8 +206,8 @@ TEST(Stabilize, RefusesBadArguments) {
   TransferFunction tf = make_coefficients(1, 1, 1);
   tf.a = {-3.0};
   tf.b = {1.0};
-  expect_refusal("[rtf::stabilize] length is 0", [&] { stabilize(tf, StabilizeMethod::refit, 0); });
-  expect_refusal("overflows within 2000 samples", [&] { stabilize(tf, StabilizeMethod::refit, 2000); });
+  testing::expect_refusal("[rtf::stabilize] length is 0", [&] { stabilize(tf, StabilizeMethod::refit, 0); });
+  testing::expect_refusal("overflows within 2000 samples", [&] { stabilize(tf, StabilizeMethod::refit, 2000); });
 }
 
 }  // namespace

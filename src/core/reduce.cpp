@@ -12,6 +12,7 @@
 #include "core/lyapunov.h"
 #include "core/polynomial.h"
 #include "core/rational.h"
+#include "rtf/conversion.h"
 #include "rtf/response.h"
 #include "rtf/stability.h"
 
@@ -123,15 +124,6 @@ std::vector<double> error_angles(const TransferFunction& full, const TransferFun
   return angles;
 }
 
-TransferFunction one_channel(const TransferFunction& tf, std::size_t channel) {
-  TransferFunction one = make_coefficients(1, 1, tf.order);
-  const CoefficientsView view(tf);
-  one.a.assign(view.denominator(channel), view.denominator(channel) + tf.order);
-  one.b.assign(view.numerator(channel), view.numerator(channel) + tf.order);
-  one.h0[0] = tf.h0[channel];
-  return one;
-}
-
 }  // namespace
 
 StateSpaceReduction reduce(const StateSpace& system, std::size_t order) {
@@ -185,8 +177,8 @@ Reduction reduce(const TransferFunction& tf, std::size_t order, Executor& execut
   if (order == tf.order) return result;
   for (std::size_t c = 0; c < tf.channels; ++c) {
     const std::vector<double>& at = angles[tf.group_of(c)];
-    const auto full = frequency_response(one_channel(tf, c), at);
-    const auto reduced = frequency_response(one_channel(result.tf, c), at);
+    const auto full = frequency_response(select_channel(tf, c), at);
+    const auto reduced = frequency_response(select_channel(result.tf, c), at);
     for (std::size_t i = 0; i < at.size(); ++i)
       result.error[c] = std::max(result.error[c], std::abs(full[i] - reduced[i]));
   }
