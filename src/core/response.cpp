@@ -6,7 +6,6 @@
 #include "core/arguments.h"
 #include "core/circle_point.h"
 #include "core/double_double.h"
-#include "rtf/executor.h"
 #include "rtf/kernel.h"
 
 namespace rtf {
@@ -64,7 +63,9 @@ struct Evaluation {
 
 template <class T>
 Evaluation evaluate(const CoefficientsView& tf, std::size_t channel, double angle) {
-  const Plane<T> w{T(std::cos(angle)), T(-std::sin(angle))};
+  // Half an ulp away from a multiple of pi / 2 that multiple is meant: there poles on an axis are met, and H may be real.
+  const auto on_axis = [&](double x) { return std::abs(x) <= 0.5 * kEpsilon * std::abs(angle) ? 0.0 : x; };
+  const Plane<T> w{T(on_axis(std::cos(angle))), T(on_axis(-std::sin(angle)))};
   const double h0 = tf.h0[channel];
   const Sums<T> a = horner(tf.denominator(channel), tf.order, w), b = horner(tf.numerator(channel), tf.order, w);
   const Plane<T> gain{T(h0)}, A = add(a.value, Plane<T>{T(1.0)});
@@ -73,25 +74,6 @@ Evaluation evaluate(const CoefficientsView& tf, std::size_t channel, double angl
            static_cast<std::complex<double>>(add(multiply(gain, a.slope), b.slope))},
           1 + a.rounded,
           std::abs(h0) * (1 + a.rounded) + b.rounded};
-}
-
-template <class T, class F>
-std::vector<T> at_every_angle(const TransferFunction& tf, std::span<const double> angles, const char* operation,
-                              F&& compute) {
-  validate(tf, operation);
-  for (std::size_t i = 0; i < angles.size(); ++i)
-    if (!std::isfinite(angles[i]))
-      fail(ErrorCode::argument, operation, "angle {} is {}; angles must be finite", i, angles[i]);
-  const CoefficientsView view(tf);
-  constexpr std::size_t kTile = 64;
-  const std::size_t tiles = (angles.size() + kTile - 1) / kTile;
-  std::vector<T> result(tf.channels * angles.size());
-  parallel_for(default_executor(), tf.channels * tiles, [&](std::size_t task, std::size_t) {
-    const std::size_t channel = task / tiles, begin = task % tiles * kTile;
-    for (std::size_t i = begin; i < std::min(begin + kTile, angles.size()); ++i)
-      result[channel * angles.size() + i] = compute(circle_point(view, channel, angles[i]));
-  });
-  return result;
 }
 
 }  // namespace
@@ -105,12 +87,18 @@ CirclePoint circle_point(const CoefficientsView& tf, std::size_t channel, double
 }
 
 std::vector<std::complex<double>> frequency_response(const TransferFunction& tf, std::span<const double> angles) {
-  return at_every_angle<std::complex<double>>(tf, angles, "frequency_response",
-                                              [](const CirclePoint& point) { return point.response(); });
+  validate(tf, "frequency_response");
+  const CoefficientsView view(tf);
+  return at_every_angle<std::complex<double>>(
+      tf.channels, angles, "frequency_response",
+      [&](std::size_t channel, double angle) { return circle_point(view, channel, angle).response(); });
 }
 
 std::vector<double> group_delay(const TransferFunction& tf, std::span<const double> angles) {
-  return at_every_angle<double>(tf, angles, "group_delay", [](const CirclePoint& point) {
+  validate(tf, "group_delay");
+  const CoefficientsView view(tf);
+  return at_every_angle<double>(tf.channels, angles, "group_delay", [&](std::size_t channel, double angle) {
+    const CirclePoint point = circle_point(view, channel, angle);
     if (point.A == 0.0 || point.N == 0.0) return std::numeric_limits<double>::quiet_NaN();
     return point.log_slope().real();
   });
