@@ -271,7 +271,8 @@ void run(const PlotOptions& options) {
   Svg svg(kWidth, kHeight, fmt::format("{}: {}", title, figures));
   svg.text({kKernelBox.left, 32}, title, "strong");
   svg.text({kKernelBox.left, 54}, figures, "ink");
-  const std::vector<double> kernel = kernel_of(options.filter, channel.filter, length);
+  const std::vector<double> kernel =
+      naming(options.filter, [&] { return kernel_of(options.filter, channel.filter, length); });
   draw_response(svg, kKernelBox, "Impulse response", kernel);
   draw_frequency_response(svg, channel);
   draw_map(svg, channel);

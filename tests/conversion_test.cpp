@@ -206,6 +206,29 @@ TEST(Conversion, RepeatedPolesWorkInAllFormsButModal) {
     }
 }
 
+TEST(Conversion, ADoubleRealPoleStaysOnTheAxis) {
+  RandomFilters random(12);
+  for (int round = 0; round < 2000; ++round) {
+    const double pole = random.uniform(-1, 1), other = random.uniform(-1, 1);
+    if (std::abs(pole - other) < 0.05) continue;  // three poles close together are another matter
+    const std::string what = "pole " + std::to_string(pole) + ", other " + std::to_string(other);
+    // Numbers so short that doubles hold the coefficients of a double root.
+    const double p = static_cast<float>(pole), q = static_cast<float>(other);
+    const double few = std::ldexp(std::round(std::ldexp(pole, 8)), -8),
+                 more = std::ldexp(std::round(std::ldexp(other, 8)), -8);
+    const std::vector<System> sources = {
+        SecondOrderSections{{{1, 0, 0, 1, -2 * p, p * p}, {1, -2 * q, q * q, 1, 0, 0}}},
+        SecondOrderSections{{{1, 0, 0, 3, 3 * (-2 * few), 3 * (few * few)}}},
+        make({-2 * few - more, few * few + 2 * few * more, -few * few * more}, {1, 0, 0}, 0),
+    };
+    for (const System& source : sources) {
+      const ZeroPoleGain zpk = to_zero_pole_gain(source).value;
+      for (const auto& x : zpk.poles) EXPECT_EQ(x.imag(), 0) << what;
+      for (const auto& x : zpk.zeros) EXPECT_EQ(x.imag(), 0) << what;
+    }
+  }
+}
+
 TEST(Conversion, ConditionOfModalGrowsAsPolesMeet) {
   for (const double distance : {1e-2, 1e-4, 1e-6}) {
     const double p = 0.5, q = 0.5 + distance;

@@ -156,3 +156,10 @@ def test_methods_of_coefficients_are_still_refused(rtf_raw, tmp_path):
     for command in (["kernel", "f.json", "--length", "10", "--method", "newton", "-o", "k.npy"], ["poles", "f.json"]):
         done = rtf_raw(*command)
         assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and "f.json" in done.stderr
+
+
+def test_a_kernel_that_overflows_is_refused(rtf_raw, tmp_path):
+    save(tmp_path / "f.json", ([], [1.5, 0.2], 1), "zpk")
+    done = rtf_raw("kernel", "f.json", "--length", "2000", "-o", "k.npy")
+    assert (done.returncode, done.stderr) == (2, "rtf kernel: f.json: the response overflows within 2000 samples\n")
+    assert not (tmp_path / "k.npy").exists()

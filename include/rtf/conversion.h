@@ -78,7 +78,7 @@ Converted<MimoTransferFunction> to_mimo_transfer_function(const StateSpace& sour
 TransferFunction select_channel(const TransferFunction& tf, std::size_t channel);
 TransferFunction join_channels(std::span<const TransferFunction> channels);
 
-// The impulse response from the numbers of the form itself, in 106 bits inside.
+// The impulse response from the numbers of the form itself, in 106 bits inside. Throws when it overflows.
 std::vector<double> kernel(const System& system, std::size_t length);
 
 }  // namespace rtf

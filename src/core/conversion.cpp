@@ -282,6 +282,8 @@ std::vector<double> kernel(const System& system, std::size_t length) {
   validate(system, "kernel");
   std::vector<double> values;
   for (const Wide& x : wide_kernel(system, length)) values.push_back(x.high);
+  if (!std::all_of(values.begin(), values.end(), [](double x) { return std::isfinite(x); }))
+    fail(ErrorCode::unstable, "kernel", "the response overflows within {} samples", length);
   return values;
 }
 

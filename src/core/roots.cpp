@@ -235,7 +235,11 @@ Roots find_roots(std::span<const DoubleDouble> c, const char* operation) {
 }
 
 void append_quadratic(const DoubleDouble& sum, const DoubleDouble& product, Roots& roots) {
-  const Pair pair{sum, product};
+  Pair pair{sum, product};
+  // A double root leaves the axis by what the coefficients were off by, far less than an ulp of them: it is put back.
+  if (const Wide half = sum * Wide(0.5), middle = half * half;
+      pair.complex() && abs(pair.discriminant()) < middle * Wide(0x1p-90))
+    pair.product = middle;
   const auto [first, second] = pair.roots();
   if (pair.complex()) {
     roots.upper.push_back(first);
