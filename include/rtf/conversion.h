@@ -33,8 +33,9 @@ enum class FeedThrough {
 
 // How a state space becomes a transfer function.
 enum class StateSpaceMethod {
-  automatic,    // the one whose measured error is smaller
-  eigenvalues,  // poly(eig(A)), and poly(eig(A - B C)) - poly(eig(A)) for a numerator
+  automatic,    // markov, or where that is off by more than the rounding of doubles the one whose error is smaller
+  eigenvalues,  // poles and zeros of the matrices in 106 bits; with several inputs or outputs, in double,
+                // poly(eig(A)), and poly(eig(A - B C)) - poly(eig(A)) for a numerator
   markov,       // characteristic polynomial of the Hessenberg form, times C B, C A B, ... for a numerator
 };
 
@@ -57,7 +58,8 @@ struct Converted {
   ConversionReport report;
 };
 
-// A source that has the form already is copied. Throws when the measured error leaves not one digit.
+// A source that has the form already is copied. Throws when the measured error leaves not one digit, or is more than 1e-8
+// times the condition.
 Converted<TransferFunction> to_transfer_function(const System& source, const ConversionOptions& options = {});
 Converted<PolynomialRatio> to_polynomial_ratio(const System& source, const ConversionOptions& options = {});
 // The companion form of every other form.

@@ -76,16 +76,6 @@ Pairs paired(std::vector<Wide> real, const std::vector<WideComplex>& upper) {
   return result;
 }
 
-Pairs paired(const std::vector<std::complex<double>>& values) {
-  std::vector<Wide> real;
-  std::vector<WideComplex> upper;
-  for (const auto& x : values) {
-    if (x.imag() == 0) real.push_back(x.real());
-    if (x.imag() > 0) upper.emplace_back(x.real(), x.imag());
-  }
-  return paired(std::move(real), upper);
-}
-
 // Values whose conjugates are among them but for rounding. One that is nearer to its own conjugate than to any other's
 // is real.
 Pairs paired(const std::vector<WideComplex>& values) {
@@ -153,16 +143,21 @@ void separate(std::vector<Pair>& pairs) {
 }
 
 // Newton's step for the map from the roots to the coefficients (Weierstrass, Durand and Kerner). Near the place where
-// two real roots meet and leave the axis it is taken for their sum and product, which are smooth there.
-Pairs improved(Pairs old, std::span<const Wide> c) {
+// two real roots meet and leave the axis it is taken for their sum and product, which are smooth there. `polynomial`
+// gives its value at a point; `moved` becomes the largest step beside its root.
+template <class Polynomial>
+Pairs improved(Pairs old, const Polynomial& polynomial, double& moved) {
   separate(old.pairs);
   const std::vector<WideComplex> roots = old.roots();
+  moved = 0;
   const auto step = [&](std::size_t i) {
-    WideComplex value(1.0), product(1.0);
-    for (const Wide& coefficient : c) value = value * roots[i] + WideComplex(coefficient);
+    WideComplex product(1.0);
     for (std::size_t j = 0; j < roots.size(); ++j)
       if (j != i) product = product * (roots[i] - roots[j]);
-    return value * reciprocal(product);
+    const WideComplex result = polynomial(roots[i]) * reciprocal(product);
+    const double share = std::abs(rounded(result)) / std::abs(rounded(roots[i]));
+    moved = share > moved || std::isnan(share) ? share : moved;
+    return result;
   };
   Pairs result;
   for (std::size_t p = 0; p < old.pairs.size(); ++p) {
@@ -191,8 +186,14 @@ Refined refined(const Pairs& start, std::span<const Wide> c) {
   const std::vector<double> scale = scales(start.roots());
   Refined best{start, residual(expand(start), c, scale)};
   Pairs current = start;
+  const auto polynomial = [&](const WideComplex& x) {
+    WideComplex value(1.0);
+    for (const Wide& coefficient : c) value = value * x + WideComplex(coefficient);
+    return value;
+  };
+  double moved = 0;
   for (int sweep = 0, failures = 0; sweep < 100 && failures < 12 && best.error > exact; ++sweep) {
-    current = improved(current, c);
+    current = improved(current, polynomial, moved);
     const double now = residual(expand(current), c, scale);
     if (!std::isfinite(now)) break;
     if (now > 0.7 * best.error) ++failures;
@@ -201,14 +202,44 @@ Refined refined(const Pairs& start, std::span<const Wide> c) {
   return best;
 }
 
+Roots as_roots(const Pairs& pairs) {
+  Roots roots;
+  for (const Pair& pair : pairs.pairs) append_quadratic(pair.sum, pair.product, roots);
+  roots.real.insert(roots.real.end(), pairs.single.begin(), pairs.single.end());
+  return roots;
+}
+
 }  // namespace
 
-Roots find_roots(std::span<const DoubleDouble> c, const char* operation) {
-  Roots result;
-  while (!c.empty() && c.back().high == 0) {
-    result.real.push_back(0.0);
-    c = c.first(c.size() - 1);
+Roots refined_roots(const Roots& start, const std::function<WideComplex(const WideComplex&)>& polynomial) {
+  constexpr double least_step = 0x1p-98;
+  Pairs current = paired(start.real, start.upper), best = current;
+  double shortest = std::numeric_limits<double>::infinity();
+  for (int sweep = 0, failures = 0; sweep < 100 && failures < 12 && shortest > least_step; ++sweep) {
+    double moved = 0;
+    current = improved(current, polynomial, moved);
+    if (!std::isfinite(moved)) break;
+    if (moved > 0.7 * shortest) ++failures;
+    if (moved < shortest) {
+      shortest = moved;
+      best = current;
+    }
   }
+  return as_roots(best);
+}
+
+Roots paired_roots(std::span<const std::complex<double>> values) {
+  Roots roots;
+  for (const auto& x : values) {
+    if (x.imag() == 0) roots.real.push_back(x.real());
+    if (x.imag() > 0) roots.upper.emplace_back(x.real(), x.imag());
+  }
+  return roots;
+}
+
+Roots find_roots(std::span<const DoubleDouble> c, const char* operation) {
+  std::size_t at_zero = 0;
+  for (; !c.empty() && c.back().high == 0; c = c.first(c.size() - 1)) ++at_zero;
   const std::size_t n = c.size();
   std::vector<double> companion(n * n, 0.0);
   for (std::size_t k = 0; k < n; ++k) {
@@ -219,18 +250,18 @@ Roots find_roots(std::span<const DoubleDouble> c, const char* operation) {
   }
   for (std::size_t k = 1; k < n; ++k) companion[k * n + k - 1] = 1.0;
 
-  Refined found = refined(paired(eigenvalues(companion, n, MatrixShape::hessenberg, operation)), c);
+  const Roots start = paired_roots(eigenvalues(companion, n, MatrixShape::hessenberg, operation));
+  Refined found = refined(paired(start.real, start.upper), c);
   // Of many roots close together, as narrow filters have them, eigenvalues in doubles are no start: they lie anywhere
   // on a circle around the cluster.
   if (found.error > close) {
-    if (const std::vector<WideComplex> start = aberth_roots(c); start.size() == n) {
-      Refined other = refined(paired(start), c);
+    if (const std::vector<WideComplex> other_start = aberth_roots(c); other_start.size() == n) {
+      Refined other = refined(paired(other_start), c);
       if (other.error < found.error) found = std::move(other);
     }
   }
-  const Pairs& best = found.roots;
-  for (const Pair& pair : best.pairs) append_quadratic(pair.sum, pair.product, result);
-  result.real.insert(result.real.end(), best.single.begin(), best.single.end());
+  Roots result = as_roots(found.roots);
+  result.real.insert(result.real.begin(), at_zero, Wide(0.0));
   return result;
 }
 
