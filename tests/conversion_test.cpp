@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <numbers>
 #include <optional>
 
 #include "form_oracle.h"
@@ -139,6 +140,20 @@ TEST(Conversion, RepeatedPolesWorkInAllFormsButModal) {
         EXPECT_LE(made.report.error, 1e-14 * made.report.condition) << name << ", " << copies << " poles";
       }
     }
+}
+
+TEST(Conversion, PolesAroundTheCircleInTheirOrderMakeAComb) {
+  // Multiplied one after the other, half of them have coefficients of 1e38.
+  constexpr std::size_t order = 256;
+  ZeroPoleGain zpk{{}, {}, 1, 0};
+  for (std::size_t i = 0; i < order / 2; ++i) {
+    const double angle = 2 * std::numbers::pi * (static_cast<double>(i) + 0.5) / order;
+    for (const double sign : {1.0, -1.0}) zpk.poles.push_back(std::polar(0.99, sign * angle));
+  }
+  const TransferFunction tf = to_transfer_function(zpk).value;
+  constexpr double rounding = order * 0x1p-53;  // of the poles, each by half an ulp
+  for (std::size_t k = 0; k + 1 < order; ++k) EXPECT_LE(std::abs(tf.a[k]), rounding) << k;
+  EXPECT_NEAR(tf.a[order - 1], std::pow(0.99, order), rounding);
 }
 
 TEST(Conversion, ADoubleRealPoleStaysOnTheAxis) {

@@ -125,7 +125,6 @@ TEST(FrequencyResponse, PolesAndZerosOnTheCircle) {
 }
 
 TEST(FrequencyResponse, AtMultiplesOfARightAnglePolesAreMet) {
-  constexpr double kPi = std::numbers::pi;
   const std::complex<double> infinite = HUGE_VAL;
   EXPECT_EQ(frequency_response(one_channel({1}, {1}, 3), std::vector{kPi})[0], infinite);
   EXPECT_EQ(frequency_response(one_channel({0, 1}, {1, 0}, 0), std::vector{kPi / 2, 3 * kPi / 2}),

@@ -247,8 +247,8 @@ Converted<MimoTransferFunction> to_mimo_transfer_function(const StateSpace& sour
     tf.inputs = source.inputs;
     tf.outputs = source.outputs;
     tf.order = source.order;
-    for (const Wide& x : rational.a) tf.a.push_back(x.high);
-    for (const Wide& x : rational.b) tf.b.push_back(x.high);
+    tf.a = rounded(rational.a);
+    tf.b = rounded(rational.b);
     tf.h0 = source.D;
     measure(System(source), tf, options.report_length, result.report);
     result.report.method = route == StateSpaceMethod::markov ? "markov" : "eigenvalues";
@@ -302,8 +302,7 @@ TransferFunction join_channels(std::span<const TransferFunction> channels) {
 
 std::vector<double> kernel(const System& system, std::size_t length) {
   validate(system, "kernel");
-  std::vector<double> values;
-  for (const Wide& x : wide_kernel(system, length)) values.push_back(x.high);
+  std::vector<double> values = rounded(wide_kernel(system, length));
   if (!std::all_of(values.begin(), values.end(), [](double x) { return std::isfinite(x); }))
     fail(ErrorCode::unstable, "kernel", "the response overflows within {} samples", length);
   return values;

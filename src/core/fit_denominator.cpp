@@ -8,7 +8,7 @@
 #include "core/eigenvalues.h"
 #include "core/hankel.h"
 #include "core/minimum_phase.h"
-#include "core/pole_product.h"
+#include "core/roots.h"
 
 namespace rtf {
 
@@ -104,7 +104,7 @@ VectorXd characteristic(const MatrixXd& A, Index order) {
   const MatrixXd rows = A.transpose();  // eigenvalues() reads row by row
   const auto size = static_cast<std::size_t>(A.rows());
   const auto found = eigenvalues({rows.data(), rows.data() + rows.size()}, size, MatrixShape::dense, "fit");
-  return vector(denominator_from_poles(found), order);
+  return vector(rounded(expand(paired_roots(found))), order);
 }
 
 Index numerical_rank(const VectorXd& values, Index size) {

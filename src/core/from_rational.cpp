@@ -16,14 +16,6 @@ namespace {
 using Wide = DoubleDouble;
 using Row = std::vector<Wide>;
 
-std::vector<double> rounded(const Row& row) {
-  std::vector<double> values;
-  for (const Wide& x : row) values.push_back(x.high);
-  return values;
-}
-
-WideComplex widened(std::complex<double> x) { return {x.real(), x.imag()}; }
-
 // sum_k c_k x^{size-1-k}
 WideComplex evaluate(const Row& c, const WideComplex& x) {
   WideComplex value;

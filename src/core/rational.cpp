@@ -32,7 +32,7 @@ Roots rounded_pairs(const char* name, const std::vector<std::complex<double>>& v
     if (x.real()) {
       roots.real.push_back(x.value.real());
     } else {
-      roots.upper.emplace_back(x.value.real(), x.value.imag());
+      roots.upper.push_back(widened(x.value));
     }
   }
   return roots;
@@ -71,7 +71,7 @@ Rational from(const Modal& modal) {
   Row numerator{0.0}, denominator{1.0};
   for (const PairedValue& x : conjugate_pairs("convert", "poles", modal.poles)) {
     const std::complex<double> residue = 0.5 * modal.residues[x.index] + 0.5 * std::conj(modal.residues[x.partner]);
-    const WideComplex p(x.value.real(), x.value.imag()), r(residue.real(), residue.imag());
+    const WideComplex p = widened(x.value), r = widened(residue);
     // 2 Re (r w / (1 - p w)) = 2 (Re r - Re(r conj p) w) w / (1 - 2 Re(p) w + |p|^2 w^2)
     const Row term_numerator = x.real() ? Row{0.0, r.re} : Row{0.0, r.re + r.re, (r * conj(p)).re * Wide(-2.0)};
     const Factor<Wide> factor = x.real() ? real_factor(p.re) : pair_factor(p);

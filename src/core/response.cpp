@@ -5,6 +5,7 @@
 
 #include "core/arguments.h"
 #include "core/circle_point.h"
+#include "core/complex_number.h"
 #include "core/double_double.h"
 #include "rtf/kernel.h"
 
@@ -15,45 +16,29 @@ constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
 constexpr double kTolerance = 1e-12;
 
 template <class T>
-struct Plane {
-  T real = 0.0, imaginary = 0.0;
-
-  explicit operator std::complex<double>() const { return {static_cast<double>(real), static_cast<double>(imaginary)}; }
-};
-
-template <class T>
-Plane<T> multiply_add(Plane<T> x, Plane<T> y, T z) {
-  return {x.real * y.real - x.imaginary * y.imaginary + z, x.real * y.imaginary + x.imaginary * y.real};
-}
-
-template <class T>
-Plane<T> add(Plane<T> x, Plane<T> y) {
-  return {x.real + y.real, x.imaginary + y.imaginary};
-}
-
-template <class T>
-Plane<T> multiply(Plane<T> x, Plane<T> y) {
-  return multiply_add(x, y, T(0.0));
+std::complex<double> narrowed(const Complex<T>& x) {
+  return {static_cast<double>(x.re), static_cast<double>(x.im)};
 }
 
 // sum_k c_k w^k over k = 1..n, sum_k k c_k w^k, and the sizes of what was rounded on the way to the first.
 template <class T>
 struct Sums {
-  Plane<T> value, slope;
+  Complex<T> value, slope;
   double rounded = 0;
 };
 
 template <class T>
-Sums<T> horner(const double* c, std::size_t order, Plane<T> w) {
-  Plane<T> value, derivative;
+Sums<T> horner(const double* c, std::size_t order, Complex<T> w) {
+  Complex<T> value, derivative;
   double rounded = 0;
   for (std::size_t k = order; k-- > 0;) {
-    derivative = add(multiply(derivative, w), value);
-    value = multiply_add(value, w, T(c[k]));
-    rounded += std::abs(static_cast<double>(value.real)) + std::abs(static_cast<double>(value.imaginary));
+    derivative = derivative * w + value;
+    value = value * w;
+    value.re = value.re + T(c[k]);
+    rounded += std::abs(static_cast<double>(value.re)) + std::abs(static_cast<double>(value.im));
   }
   // value = sum c_k w^(k-1): one factor w more.
-  return {multiply(value, w), multiply(add(multiply(derivative, w), value), w), rounded};
+  return {value * w, (derivative * w + value) * w, rounded};
 }
 
 struct Evaluation {
@@ -63,15 +48,14 @@ struct Evaluation {
 
 template <class T>
 Evaluation evaluate(const CoefficientsView& tf, std::size_t channel, double angle) {
-  // Half an ulp away from a multiple of pi / 2 that multiple is meant: there poles on an axis are met, and H may be real.
+  // Half an ulp away from a multiple of pi / 2 that multiple is meant: there poles on an axis are met, and H may be
+  // real.
   const auto on_axis = [&](double x) { return std::abs(x) <= 0.5 * kEpsilon * std::abs(angle) ? 0.0 : x; };
-  const Plane<T> w{T(on_axis(std::cos(angle))), T(on_axis(-std::sin(angle)))};
+  const Complex<T> w{T(on_axis(std::cos(angle))), T(on_axis(-std::sin(angle)))};
   const double h0 = tf.h0[channel];
   const Sums<T> a = horner(tf.denominator(channel), tf.order, w), b = horner(tf.numerator(channel), tf.order, w);
-  const Plane<T> gain{T(h0)}, A = add(a.value, Plane<T>{T(1.0)});
-  return {{static_cast<std::complex<double>>(A), static_cast<std::complex<double>>(add(multiply(gain, A), b.value)),
-           static_cast<std::complex<double>>(a.slope),
-           static_cast<std::complex<double>>(add(multiply(gain, a.slope), b.slope))},
+  const Complex<T> gain{T(h0)}, A = a.value + Complex<T>{T(1.0)};
+  return {{narrowed(A), narrowed(gain * A + b.value), narrowed(a.slope), narrowed(gain * a.slope + b.slope)},
           1 + a.rounded,
           std::abs(h0) * (1 + a.rounded) + b.rounded};
 }

@@ -9,6 +9,7 @@
 #include "core/arguments.h"
 #include "core/conjugate_pairs.h"
 #include "core/eigenvalues.h"
+#include "core/leja_order.h"
 
 namespace rtf {
 namespace {
@@ -58,7 +59,8 @@ struct Pairs {
   }
 };
 
-// Neighbours on the axis become pairs, the closest first: two that are nearly equal may turn out to be complex.
+// Neighbours on the axis become pairs, the closest first: two that are nearly equal may turn out to be complex. Pairs
+// are in the order in which they are multiplied.
 Pairs paired(std::vector<Wide> real, const std::vector<WideComplex>& upper) {
   Pairs result;
   for (const WideComplex& x : upper) result.pairs.push_back({x.re + x.re, norm(x)});
@@ -73,6 +75,11 @@ Pairs paired(std::vector<Wide> real, const std::vector<WideComplex>& upper) {
                real.begin() + static_cast<std::ptrdiff_t>(closest) + 2);
   }
   for (const Wide& x : real) result.single.push_back(x);
+  std::vector<std::vector<std::complex<double>>> places;
+  for (const Pair& pair : result.pairs) places.push_back({rounded(pair.roots().first), rounded(pair.roots().second)});
+  std::vector<Pair> ordered;
+  for (const std::size_t i : leja_order(places)) ordered.push_back(result.pairs[i]);
+  result.pairs = std::move(ordered);
   return result;
 }
 
@@ -211,6 +218,12 @@ Roots as_roots(const Pairs& pairs) {
 
 }  // namespace
 
+std::vector<double> rounded(std::span<const DoubleDouble> row) {
+  std::vector<double> values;
+  for (const Wide& x : row) values.push_back(x.high);
+  return values;
+}
+
 Roots refined_roots(const Roots& start, const std::function<WideComplex(const WideComplex&)>& polynomial) {
   constexpr double least_step = 0x1p-98;
   Pairs current = paired(start.real, start.upper), best = current;
@@ -232,7 +245,7 @@ Roots paired_roots(std::span<const std::complex<double>> values) {
   Roots roots;
   for (const auto& x : values) {
     if (x.imag() == 0) roots.real.push_back(x.real());
-    if (x.imag() > 0) roots.upper.emplace_back(x.real(), x.imag());
+    if (x.imag() > 0) roots.upper.push_back(widened(x));
   }
   return roots;
 }
@@ -294,9 +307,14 @@ std::vector<std::complex<double>> listed(const Roots& roots) {
 }
 
 std::vector<DoubleDouble> expand(const Roots& roots) {
+  std::vector<std::vector<std::complex<double>>> places;
+  for (const Wide& x : roots.real) places.push_back({x.high});
+  for (const WideComplex& x : roots.upper) places.push_back({rounded(x), std::conj(rounded(x))});
   std::vector<Wide> polynomial{1.0};
-  for (const Wide& x : roots.real) append_factor(real_factor(x), 1, polynomial);
-  for (const WideComplex& x : roots.upper) append_factor(pair_factor(x), 2, polynomial);
+  const std::size_t reals = roots.real.size();
+  for (const std::size_t i : leja_order(places))
+    append_factor(i < reals ? real_factor(roots.real[i]) : pair_factor(roots.upper[i - reals]), places[i].size(),
+                  polynomial);
   polynomial.erase(polynomial.begin());
   return polynomial;
 }

@@ -13,7 +13,9 @@ namespace rtf {
 
 using WideComplex = Complex<DoubleDouble>;
 
+inline WideComplex widened(const std::complex<double>& x) { return {x.real(), x.imag()}; }
 inline std::complex<double> rounded(const WideComplex& x) { return {x.re.high, x.im.high}; }
+std::vector<double> rounded(std::span<const DoubleDouble> row);
 
 // The roots of z^n + c_1 z^{n-1} + ... + c_n with their pairs told apart from real ones.
 struct Roots {
