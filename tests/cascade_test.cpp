@@ -65,6 +65,24 @@ TEST(Cascade, OfNarrowFiltersHasTheirKernel) {
   }
 }
 
+TEST(Cascade, OfPolesAroundTheCircleDoesNotAmplifyAndCancel) {
+  constexpr std::size_t order = 128, length = 1000;
+  ZeroPoleGain comb{{}, {}, 1, 0};
+  for (std::size_t i = 0; i < order / 2; ++i) {
+    const double angle = 2 * std::numbers::pi * (static_cast<double>(i) + 0.5) / order;
+    for (const double sign : {1.0, -1.0}) comb.poles.push_back(std::polar(0.99, sign * angle));
+  }
+  std::vector<double> impulse(length);
+  impulse[0] = 1;
+  const std::vector<double> y = filtered(to_cascade(std::vector<System>{comb}), impulse, FilterMethod::automatic);
+  for (std::size_t t = 0; t < length; ++t) {
+    const double turns = static_cast<double>(t) / order - 1;
+    const bool tooth = t >= order && t % order == 0;
+    const double sign = static_cast<int>(turns) % 2 == 0 ? 1 : -1;
+    EXPECT_NEAR(y[t], tooth ? sign * std::pow(0.99, turns * order) : 0, 1e-11) << t;
+  }
+}
+
 TEST(Cascade, WithAStageThatIsZeroThereIsAPhaseBesideIt) {
   // 2 + (1 + w) / 2 at pi: H is 2, and of the simple zero the slope is w / 2.
   const Cascade cascade = to_cascade(std::vector<System>{ZeroPoleGain{{-1}, {0}, 0.5, 2}});

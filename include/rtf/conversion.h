@@ -58,8 +58,8 @@ struct Converted {
   ConversionReport report;
 };
 
-// A source that has the form already is copied. Throws when the measured error leaves not one digit, or is more than 1e-8
-// times the condition.
+// A source that has the form already is copied. Throws when the measured error leaves not one digit, or is more than
+// 1e-8 times the condition.
 Converted<TransferFunction> to_transfer_function(const System& source, const ConversionOptions& options = {});
 Converted<PolynomialRatio> to_polynomial_ratio(const System& source, const ConversionOptions& options = {});
 // The companion form of every other form.
@@ -68,7 +68,8 @@ Converted<StateSpace> to_state_space(const System& source, const ConversionOptio
 Converted<Modal> to_modal(const System& source, const ConversionOptions& options = {});
 // Poles and zeros largest modulus first.
 Converted<ZeroPoleGain> to_zero_pole_gain(const System& source, const ConversionOptions& options = {});
-// Poles nearest to the circle in the last section, each pair with the zeros nearest to it; the gain in the first one.
+// Poles nearest to the circle in the last section, those as near as each other far apart in turn, each pair with the
+// zeros nearest to it; the gain in the first one.
 Converted<SecondOrderSections> to_sections(const System& source, const ConversionOptions& options = {});
 
 // Any number of inputs and outputs.
