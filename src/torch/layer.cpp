@@ -45,6 +45,10 @@ void check(const RTFOptions& options) {
 
 Tensor to_double(const Tensor& x) { return x.to(at::kDouble); }
 
+// On the GPU a causal filter up to this order costs less in chunks than a kernel and a convolution by FFT, forward and
+// backward together, at every length (bench/cuda_layer.py).
+constexpr int64_t largest_filtered_order = 16;
+
 }  // namespace
 
 RTFImpl::RTFImpl(RTFOptions options_) : options(std::move(options_)) {
@@ -87,9 +91,13 @@ Tensor RTFImpl::denominator() const {
   TORCH_INTERNAL_ASSERT(false);
 }
 
-Tensor RTFImpl::kernel(int64_t length) const {
+void RTFImpl::check_length(int64_t length) const {
   TORCH_CHECK(length >= 1 && length <= options.length, "[rtf::RTF] a sequence of ", length,
               " samples; the layer takes 1 to ", options.length);
+}
+
+Tensor RTFImpl::kernel(int64_t length) const {
+  check_length(length);
   Tensor k;
   if (options.numerator == Numerator::exact) {
     k = ops::exact_kernel(denominator(), b, h0, length);
@@ -103,8 +111,14 @@ Tensor RTFImpl::kernel(int64_t length) const {
 Tensor RTFImpl::forward(const Tensor& u, const std::optional<Tensor>& lengths, const std::optional<Tensor>& generator) {
   TORCH_CHECK(u.dim() == 3 && u.size(2) == options.channels, "[rtf::RTF] u has shape ", u.sizes(), "; (batch, length, ",
               options.channels, ") is needed");
+  const bool drops = is_training() && options.kernel_dropout > 0;
+  if (u.is_cuda() && !options.bidirectional && options.numerator == Numerator::exact && !drops &&
+      options.order <= largest_filtered_order) {
+    check_length(u.size(1));
+    return std::get<0>(ops::filter(u, denominator(), b, h0, std::nullopt, lengths));
+  }
   Tensor k = kernel(u.size(1));
-  if (is_training() && options.kernel_dropout > 0) {
+  if (drops) {
     TORCH_CHECK(generator, "[rtf::RTF] kernel dropout in training mode needs a generator (seed, step)");
     k = ops::dropout(k, options.kernel_dropout, *generator, dropout_layer(options.index, DropoutSite::kernel));
   }
