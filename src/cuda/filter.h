@@ -1,5 +1,5 @@
-// Filtering with a transfer function of small order, y, x_final = f(u, x0), in chunks: u is read once and y written once,
-// all arithmetic is double. What its gradient is made of is computed the same way.
+// Filtering with a transfer function of small order, y, x_final = f(u, x0), in chunks: u is read once and y written
+// once, all arithmetic is double. What its gradient is made of is computed the same way.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,8 +13,8 @@ namespace rtf::cuda {
 // What y is, x being (v_{t-1}, ..., v_{t-n}) before sample t:
 //   response   h0 u_t + b x;
 //   inner      v_t = u_t - a x itself;
-//   adjoint    with the gradient of a response in place of u, and from the last sample to the first, the gradient of v_t;
-//              it starts from the gradient of the final state, and ends with that of the initial one.
+//   adjoint    from the gradient of a response in place of u, and from the last sample to the first, the gradient of
+//              v_t; it starts from the gradient of the final state, and ends with that of the initial one.
 enum class Signal { response, inner, adjoint };
 
 struct Filter {

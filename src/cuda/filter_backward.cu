@@ -1,8 +1,9 @@
 // The gradients of the coefficients are correlations,
 //   db_k = sum_t dy_t v_{t-k},   da_k = - sum_t lambda_t v_{t-k},   k = 1 ... n,   and dh0 = sum_t dy_t u_t,
 // and the first two are products of matrices: with t = 8 p + s, s < 8, the sum over p of dy_{8p+s} v_{8(p-q)+r} has a part
-// of the lag 8 q + s - r. A warp takes eight segments of a sequence, each a depth of the product, and one p of all of them
-// at a time; the v that lie before stay in registers. dy and lambda are the upper and the lower half of one factor.
+// of the lag 8 q + s - r. A warp takes eight neighbouring segments of a sequence, each a depth of the product, and one p of
+// all of them at a time; the v that lie before stay in registers. dy and lambda are the upper and the lower half of one
+// factor.
 #include "cuda/filter_backward.h"
 
 #include <algorithm>
@@ -17,8 +18,10 @@ namespace rtf::cuda {
 namespace {
 
 constexpr int most_warps = 8, segments = 8, together = 4;  // values of p that are loaded at once
-// A sequence is cut in parts until there are so many warps, and while a segment has so many samples.
-constexpr int64_t enough_warps = 2048, shortest_segment = 256;
+// Longer segments lie too far apart in memory; shorter ones read too many of the v before them again.
+constexpr int64_t longest_segment = 256;
+// A sequence is cut in parts until there are so many warps.
+constexpr int64_t enough_warps = 2048;
 
 struct Correlation {
   FilterBackward of;
@@ -30,7 +33,7 @@ struct Correlation {
 
 int64_t parts_of(const Filter& p) {
   const int64_t wanted = ceil_div(enough_warps, p.sequences * p.channels);
-  return std::max<int64_t>(1, std::min(wanted, p.length / (segments * shortest_segment)));
+  return std::max<int64_t>(1, std::min(wanted, p.length / (segments * longest_segment)));
 }
 
 template <class T, int order>
@@ -50,71 +53,78 @@ __global__ void __launch_bounds__(32 * most_warps, order <= 32 ? 2 : 1)
     const auto row_of = [&](auto* data, int64_t sequence_stride, int64_t channel_stride) {
       return data + place.row * sequence_stride + channel * channel_stride + place.first;
     };
-    const T* u = row_of(static_cast<const T*>(p.u), p.u_sequence_stride, p.u_channel_stride);
-    const T* dy = row_of(static_cast<const T*>(c.of.dy), c.of.dy_sequence_stride, c.of.dy_channel_stride);
-    T* du = row_of(static_cast<T*>(c.of.du), c.of.du_sequence_stride, c.of.du_channel_stride);
-    const A* v = row_of(static_cast<const A*>(c.v), c.sequence_stride, c.channel_stride);
-    const A* lambda = row_of(static_cast<const A*>(c.lambda), c.sequence_stride, c.channel_stride);
-    const double* state =
-        p.initial_state == nullptr ? nullptr : p.initial_state + (sequence * p.channels + channel) * n;
+    constexpr int at_once = 8 * together;
+    const int segment =
+        static_cast<int>(min(place.length / (segments * at_once) * at_once + at_once, longest_segment));
+    const int turn = segments * segment;
+    const int64_t turns = (place.length + turn - 1) / turn, each = (turns + c.parts - 1) / c.parts * turn;
+    const int64_t first = unit % c.parts * each, last = min(first + each, place.length);
+    // Of the turn that is being taken.
+    const T* u = row_of(static_cast<const T*>(p.u), p.u_sequence_stride, p.u_channel_stride) + first;
+    const T* dy = row_of(static_cast<const T*>(c.of.dy), c.of.dy_sequence_stride, c.of.dy_channel_stride) + first;
+    T* du = row_of(static_cast<T*>(c.of.du), c.of.du_sequence_stride, c.of.du_channel_stride) + first;
+    const A* v = row_of(static_cast<const A*>(c.v), c.sequence_stride, c.channel_stride) + first;
+    const A* lambda = row_of(static_cast<const A*>(c.lambda), c.sequence_stride, c.channel_stride) + first;
     const double h0 = coefficient(p, p.h0, channel);
     if (unit % c.parts == 0) clear_rest(p, du, place.length, lane);
 
-    constexpr int at_once = 8 * together;
-    const int64_t segment =
-        (place.length + c.parts * segments * at_once - 1) / (c.parts * segments * at_once) * at_once;
-    const int64_t begin = unit % c.parts * segments * segment;
     // A thread has number `row` of every 8 samples of two segments.
-    int64_t time[2];
+    const int mine = column * segment + row;
     A inner[2][before + together];
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      time[h] = begin + (column + 4 * h) * segment + row;
-#pragma unroll
-      for (int i = 0; i < before; ++i) {
-        const int64_t t = time[h] - 8 * (before - i);
-        inner[h][i] = 0;
-        if (t >= 0 && t < place.length) inner[h][i] = v[t];
-        if (t < 0 && -t <= n && state != nullptr) inner[h][i] = static_cast<A>(state[-t - 1]);
-      }
-    }
 #pragma unroll 1
-    for (int64_t at = 0; at < segment && begin + at < place.length; at += at_once) {
-      A left[2][2][together];
-      T input[2][together];
+    for (int64_t begin = first; begin < last; begin += turn) {
+      const int samples = static_cast<int>(min(last - begin, int64_t{turn}));
 #pragma unroll
       for (int h = 0; h < 2; ++h)
 #pragma unroll
+        for (int i = 0; i < before; ++i) {
+          const int t = mine + 4 * h * segment - 8 * (before - i);
+          inner[h][i] = 0;
+          if (t >= 0 || begin > 0) {
+            if (t < samples) inner[h][i] = v[t];
+          } else if (-t <= n && p.initial_state != nullptr) {
+            inner[h][i] = static_cast<A>(p.initial_state[(sequence * p.channels + channel) * n - t - 1]);
+          }
+        }
+#pragma unroll 1
+      for (int at = 0; at < min(segment, samples); at += at_once) {
+        A left[2][2][together];
+        T input[2][together];
+#pragma unroll
+        for (int h = 0; h < 2; ++h)
+#pragma unroll
+          for (int i = 0; i < together; ++i) {
+            const int t = mine + 4 * h * segment + at + 8 * i;
+            const bool inside = t < samples;
+            left[h][0][i] = inside ? widen(dy[t]) : A(0);
+            left[h][1][i] = inside ? lambda[t] : A(0);
+            inner[h][before + i] = inside ? v[t] : A(0);
+            input[h][i] = inside ? u[t] : T(0.0f);
+          }
+#pragma unroll
+        for (int h = 0; h < 2; ++h)
+#pragma unroll
+          for (int i = 0; i < together; ++i) {
+            const int t = mine + 4 * h * segment + at + 8 * i;
+            const double gradient = left[h][0][i];
+            gain += gradient * static_cast<double>(input[h][i]);
+            if (t < samples) du[t] = sample<T>(static_cast<double>(left[h][1][i]) + h0 * gradient);
+          }
+#pragma unroll
         for (int i = 0; i < together; ++i) {
-          const int64_t t = time[h] + at + 8 * i;
-          const bool inside = t < place.length;
-          left[h][0][i] = inside ? widen(dy[t]) : A(0);
-          left[h][1][i] = inside ? lambda[t] : A(0);
-          inner[h][before + i] = inside ? v[t] : A(0);
-          input[h][i] = inside ? u[t] : T(0.0f);
+          const double a[4] = {left[0][0][i], left[0][1][i], left[1][0][i], left[1][1][i]};
+#pragma unroll
+          for (int q = 0; q < tiles; ++q) {
+            const double b[2] = {inner[0][before + i - q], inner[1][before + i - q]};
+            multiply_add<8>(sums[q], a, b);
+          }
         }
 #pragma unroll
-      for (int h = 0; h < 2; ++h)
+        for (int h = 0; h < 2; ++h)
 #pragma unroll
-        for (int i = 0; i < together; ++i) {
-          const int64_t t = time[h] + at + 8 * i;
-          const double gradient = left[h][0][i];
-          gain += gradient * static_cast<double>(input[h][i]);
-          if (t < place.length) du[t] = sample<T>(static_cast<double>(left[h][1][i]) + h0 * gradient);
-        }
-#pragma unroll
-      for (int i = 0; i < together; ++i) {
-        const double a[4] = {left[0][0][i], left[0][1][i], left[1][0][i], left[1][1][i]};
-#pragma unroll
-        for (int q = 0; q < tiles; ++q) {
-          const double b[2] = {inner[0][before + i - q], inner[1][before + i - q]};
-          multiply_add<8>(sums[q], a, b);
-        }
+          for (int i = 0; i < before; ++i) inner[h][i] = inner[h][i + together];
       }
-#pragma unroll
-      for (int h = 0; h < 2; ++h)
-#pragma unroll
-        for (int i = 0; i < before; ++i) inner[h][i] = inner[h][i + together];
+      u += turn, dy += turn, du += turn, v += turn, lambda += turn;
     }
   }
 

@@ -1,5 +1,5 @@
-// The gradient of filtering at small orders (filter.h), in chunks: v and its gradient lambda, then their sums of products
-// over time. All arithmetic is double, and all sums run in an order that depends on sizes alone.
+// The gradient of filtering at small orders (filter.h), in chunks: v and its gradient lambda, then their sums of
+// products over time. All arithmetic is double, and all sums run in an order that depends on sizes alone.
 #pragma once
 
 #include <cstddef>

@@ -38,8 +38,8 @@ __device__ T sample(double x) {
     return static_cast<T>(x);
 }
 
-// A state before or after each chunk is a row of sixteen. These rows moved down by `by`, zeros in the first ones; the rows
-// of two sequences each on their own.
+// A state before or after each chunk is a row of sixteen. These rows moved down by `by`, zeros in the first ones; the
+// rows of two sequences each on their own.
 template <int together, int tiles>
 __device__ void move_down(double (&to)[tiles][4], const double (&from)[tiles][4], int by, int lane) {
 #pragma unroll

@@ -68,8 +68,8 @@ __device__ inline double coefficient(const Filter& p, const void* of, int64_t at
   }
 }
 
-// row = row companion, thread k of a warp holding numbers k and k + 32: each moves to the place before it, and the first
-// comes back by the denominator.
+// row = row companion, thread k of a warp holding numbers k and k + 32: each moves to the place before it, and the
+// first comes back by the denominator.
 template <int order, int each>
 __device__ void multiply_companion(double (&row)[each], const double (&denominator)[each], int lane) {
   const double first = __shfl_sync(~0u, row[0], 0);
@@ -82,10 +82,11 @@ __device__ void multiply_companion(double (&row)[each], const double (&denominat
   }
 }
 
-// rows[t] = sign start companion^t, thread k of a warp holding numbers k and k + 32; the first goes to series[t + 1] too.
+// rows[t] = sign start companion^t, thread k of a warp holding numbers k and k + 32; the first goes to series[t + 1]
+// too.
 template <int order, int chunk>
-__device__ void companion_powers(double (&rows)[chunk][order], double (&series)[chunk + 1], const double (&start)[order],
-                                 double sign, const double (&a)[order], int lane) {
+__device__ void companion_powers(double (&rows)[chunk][order], double (&series)[chunk + 1],
+                                 const double (&start)[order], double sign, const double (&a)[order], int lane) {
   constexpr int each = (order + 31) / 32;
   double row[each], denominator[each];
 #pragma unroll
@@ -129,8 +130,8 @@ __device__ void square(double (&to)[order][order], const double (&from)[order][o
   }
 }
 
-// By all threads of a block, whole warps of them. The adjoint is the transposed system: what enters the state and what is
-// seen of it change places.
+// By all threads of a block, whole warps of them. The adjoint is the transposed system: what enters the state and what
+// is seen of it change places.
 template <class Tables>
 __device__ void make_tables(Tables& t, const Filter& p, int channel) {
   constexpr int order = Tables::order, chunk = Tables::chunk, tiles = Tables::tiles, steps = Tables::steps;

@@ -71,8 +71,8 @@ struct Chunked {
   }
 };
 
-Pair filter_cuda(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0, const OptionalTensor& initial_state,
-                 const OptionalTensor& lengths, const OptionalTensor& offsets) {
+Pair filter_cuda(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0,
+                 const OptionalTensor& initial_state, const OptionalTensor& lengths, const OptionalTensor& offsets) {
   check_coefficients("filter", a, b, h0);
   check_filter_input("filter", u, b);
   const Device device(u);
@@ -92,9 +92,9 @@ Pair filter_cuda(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor
   return {as_result(run.y, u, u.scalar_type()), end};
 }
 
-Quintuple filter_backward_cuda(const Tensor& dy, const Tensor& dstate, const Tensor& u, const Tensor& a, const Tensor& b,
-                               const Tensor& h0, const OptionalTensor& initial_state, const OptionalTensor& lengths,
-                               const OptionalTensor& offsets) {
+Quintuple filter_backward_cuda(const Tensor& dy, const Tensor& dstate, const Tensor& u, const Tensor& a,
+                               const Tensor& b, const Tensor& h0, const OptionalTensor& initial_state,
+                               const OptionalTensor& lengths, const OptionalTensor& offsets) {
   check_coefficients("filter_backward", a, b, h0);
   check_filter_input("filter_backward", u, b);
   const bool chunked = in_chunks("filter_backward", b.size(1));
@@ -115,7 +115,7 @@ Quintuple filter_backward_cuda(const Tensor& dy, const Tensor& dstate, const Ten
   }
   if (!chunked) {
     const auto by = filter_backward_by_transforms(dy, dend, u, c, start, lengths, offsets);
-    da.copy_(by.a.view({a.size(0), -1, c.order()}).sum(1));
+    da.copy_(by.a.view({a.size(0), c.channels() / a.size(0), c.order()}).sum(1));
     db.copy_(by.b);
     dh0.copy_(by.h0);
     return {by.u, da, db, dh0, by.state};
@@ -148,9 +148,9 @@ Pair step_cuda(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& 
   const Tensor from = *state_of("step", state, u.size(0), u, b), in = u.contiguous();
   const Tensor y = at::empty_like(in), next = at::empty_like(from);
   call([&] {
-    cuda::step({u.size(0), c.channels(), c.a.size(0), c.order(), element_type("step", u.scalar_type()), in.const_data_ptr(), y.mutable_data_ptr(),
-                c.a.const_data_ptr<double>(), c.b.const_data_ptr<double>(), c.h0.const_data_ptr<double>(),
-                from.const_data_ptr<double>(), next.mutable_data_ptr<double>()},
+    cuda::step({u.size(0), c.channels(), c.a.size(0), c.order(), element_type("step", u.scalar_type()),
+                in.const_data_ptr(), y.mutable_data_ptr(), c.a.const_data_ptr<double>(), c.b.const_data_ptr<double>(),
+                c.h0.const_data_ptr<double>(), from.const_data_ptr<double>(), next.mutable_data_ptr<double>()},
                Device(u));
   });
   return {y, next};

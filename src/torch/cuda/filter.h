@@ -1,5 +1,5 @@
-// What both ways to filter on the GPU take: coefficients beside the samples, where the sequences lie, and the way for orders
-// that chunks do not serve.
+// What both ways to filter on the GPU take: coefficients beside the samples, where the sequences lie, and the way for
+// orders that chunks do not serve.
 #pragma once
 
 #include "torch/cuda/bridge.h"
@@ -8,7 +8,8 @@
 
 namespace rtf::ops {
 
-// a, b, h0 beside the samples, contiguous and of one type: float64 where the kernels ask for it, or where theirs differ.
+// a, b, h0 beside the samples, contiguous and of one type: float64 where the kernels ask for it, or where theirs
+// differ.
 struct Coefficients {
   Tensor a, b, h0;
 
@@ -32,8 +33,8 @@ struct Coefficients {
   Coefficients without_gain() const { return {a, b, at::zeros_like(h0)}; }
 };
 
-// Where the sequences of u lie: at most one of the two is there. What comes on the host is checked; what is on the device
-// already is not read back, and the kernels keep inside the signal whatever it holds.
+// Where the sequences of u lie: at most one of the two is there. What comes on the host is checked; what is on the
+// device already is not read back, and the kernels keep inside the signal whatever it holds.
 struct Sequences {
   OptionalTensor lengths, offsets;
   int64_t count;

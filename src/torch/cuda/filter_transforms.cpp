@@ -134,8 +134,8 @@ Pair filter_by_transforms(const Tensor& u, const Coefficients& c, const Optional
   return {rows.give(y, u), end};
 }
 
-// The adjoint of v runs backwards in time: lambda_t = seed_t + sum_k b_k dy_{t+k} - a_k lambda_{t+k}, where the seed is the
-// gradient of the final state, whose k-th number is v_{length-k}.
+// The adjoint of v runs backwards in time: lambda_t = seed_t + sum_k b_k dy_{t+k} - a_k lambda_{t+k}, where the seed is
+// the gradient of the final state, whose k-th number is v_{length-k}.
 FilterGradients filter_backward_by_transforms(const Tensor& dy, const Tensor& dstate, const Tensor& u,
                                               const Coefficients& c, const OptionalTensor& initial_state,
                                               const OptionalTensor& lengths, const OptionalTensor& offsets) {
