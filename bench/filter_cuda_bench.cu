@@ -88,7 +88,7 @@ int main() {
       double *h0 = on_device(ones), *a = on_device(small), *b = on_device(small), *end = nullptr;
       check("bench", cudaMalloc(&end, rows * order * sizeof(double)));
       constexpr auto type = rtf::cuda::Type::float32;
-      rtf::cuda::Filter filter{rtf::cuda::Signal::response, sequences, channels, channels, order, length, type, nullptr,
+      rtf::cuda::Filter filter{rtf::cuda::Series::response, sequences, channels, channels, order, length, type, nullptr,
                                channels * length, length, type, nullptr, channels * length, length,
                                rtf::cuda::Type::float64, a, b, h0, nullptr, end, nullptr, nullptr};
       const float time = microseconds([&](int i) {

@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1)
   // Turns before this are whole ones of all sequences, four samples in one access.
   const int64_t whole_length = !first.aligned() || !second.aligned() ? 0 : min(first.length, second.length) / turn * turn;
 
-  const int turned = cuda::turned(p.signal), direction = turned == 0 ? 1 : -1;
+  const int turned = cuda::turned(p.series), direction = turned == 0 ? 1 : -1;
 
   // Thread (row, column) has samples 4 column ... of every 16 of the chunk of rows `row` and `row + 8`.
   const auto offset_of = [&](int block, int half) {
@@ -230,7 +230,7 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1)
           for (int e = 0; e < 2; ++e) store_state(stream.final_state, q, e, carry[s][q][e]);
       __syncwarp();
       if (stream.length % chunk != 0 && n > 0)
-        finish_state(stream, stream.length - stream.length % chunk, tables, p.signal, n, lane);
+        finish_state(stream, stream.length - stream.length % chunk, tables, p.series, n, lane);
     }
     if (stream.exists) clear_rest(p, stream.y - stream.origin(p), stream.length, lane);
   }

@@ -15,10 +15,10 @@ namespace rtf::cuda {
 //   inner      v_t = u_t - a x itself;
 //   adjoint    from the gradient of a response in place of u, and from the last sample to the first, the gradient of
 //              v_t; it starts from the gradient of the final state, and ends with that of the initial one.
-enum class Signal { response, inner, adjoint };
+enum class Series { response, inner, adjoint };
 
 struct Filter {
-  Signal signal;
+  Series series;
   int64_t sequences, channels, denominators, order;
   int64_t length;  // of a row in memory; every sequence is at most as long
   Type type;

@@ -217,14 +217,14 @@ void filter_backward(const FilterBackward& backward, void* workspace, cudaStream
   auto* gain = reinterpret_cast<double*>(take(layout.gains));
 
   Filter inner = p;
-  inner.signal = Signal::inner;
+  inner.series = Series::inner;
   inner.y_type = p.type == Type::float64 ? Type::float64 : Type::float32;
   inner.y = v;
   inner.y_sequence_stride = p.channels * p.length;
   inner.y_channel_stride = p.length;
   inner.final_state = nullptr;
   Filter adjoint = inner;
-  adjoint.signal = Signal::adjoint;
+  adjoint.series = Series::adjoint;
   adjoint.u = backward.dy;
   adjoint.u_sequence_stride = backward.dy_sequence_stride;
   adjoint.u_channel_stride = backward.dy_channel_stride;

@@ -164,7 +164,7 @@ struct Stream {
   }
 
   // Of u[0] and y[0] in the sequence.
-  __device__ int64_t origin(const Filter& p) const { return p.signal == Signal::adjoint ? length - 4 : 0; }
+  __device__ int64_t origin(const Filter& p) const { return p.series == Series::adjoint ? length - 4 : 0; }
 
   // Samples from here to the end of a turn or of the sequence.
   __device__ int rest(int64_t from, int turn) const {
@@ -178,7 +178,7 @@ struct Stream {
 
 // The state, which final_state holds, after the samples from `from` to the end, one after the other.
 template <class T, class R, class Tables>
-__device__ void finish_state(const Stream<T, R>& stream, int64_t from, const Tables& tables, Signal signal, int n,
+__device__ void finish_state(const Stream<T, R>& stream, int64_t from, const Tables& tables, Series series, int n,
                              int lane) {
   constexpr int order = Tables::order, each = (order + 31) / 32;
   double x[each], a[each], b[each];
@@ -191,7 +191,7 @@ __device__ void finish_state(const Stream<T, R>& stream, int64_t from, const Tab
   }
 #pragma unroll 1
   for (int64_t t = from; t < stream.length; ++t) {
-    if (signal == Signal::adjoint) {
+    if (series == Series::adjoint) {
       multiply_companion<order>(x, a, lane);
       const double gradient = static_cast<double>(stream.u[3 - t]);
 #pragma unroll

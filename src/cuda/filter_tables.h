@@ -40,7 +40,7 @@ struct FilterTables {
 };
 
 // Where time runs backwards, so do the four neighbours that a thread takes from memory at once: j ^ turned in time.
-__device__ inline int turned(Signal signal) { return signal == Signal::adjoint ? 3 : 0; }
+__device__ inline int turned(Series series) { return series == Series::adjoint ? 3 : 0; }
 
 // Which index of a sum over samples, and over states, a thread's j-th number of a factor stands for.
 __device__ inline int sample_at(int column, int j) { return 4 * column + j; }
@@ -141,8 +141,8 @@ __device__ void make_tables(Tables& t, const Filter& p, int channel) {
     t.a[k] = k < n ? coefficient(p, p.a, channel / shared * static_cast<int64_t>(n) + k) : 0.0;
     t.b[k] = k < n ? coefficient(p, p.b, channel * static_cast<int64_t>(n) + k) : 0.0;
   }
-  const bool adjoint = p.signal == Signal::adjoint, inner = p.signal == Signal::inner;
-  const int turn = turned(p.signal);
+  const bool adjoint = p.series == Series::adjoint, inner = p.series == Series::inner;
+  const int turn = turned(p.series);
   if (thread == 0) {
     t.inverse[0] = 1.0;
     t.kernel[0] = adjoint ? 0.0 : coefficient(p, p.h0, channel);

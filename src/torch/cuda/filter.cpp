@@ -46,7 +46,7 @@ struct Chunked {
       : u(length_last(u_)), y(empty_length_last(u_, u_.scalar_type())) {
     const auto values = [](const OptionalTensor& x) { return x ? x->const_data_ptr<int64_t>() : nullptr; };
     const auto type = element_type(operation, u.scalar_type());
-    filter = {.signal = cuda::Signal::response,
+    filter = {.series = cuda::Series::response,
               .sequences = sequences.count,
               .channels = c.channels(),
               .denominators = c.a.size(0),
