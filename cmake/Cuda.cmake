@@ -40,18 +40,6 @@ if(NOT rtf_torch_cuda MATCHES "'13\\.")
   rtf_leave_out_cuda("the PyTorch in ${rtf_torch_dir} is not one for CUDA 13")
 endif()
 
-# cuFFTDx: transforms inside a kernel, headers alone.
-set(RTF_MATHDX_DIR "" CACHE PATH "The folder of the Python package nvidia-mathdx; empty: the one of .venv, else of python3")
-set(rtf_mathdx_dir "${RTF_MATHDX_DIR}")
-if(NOT rtf_mathdx_dir)
-  execute_process(
-    COMMAND "${RTF_PYTHON}" -c "import importlib.util as u; print(u.find_spec('nvidia.mathdx').submodule_search_locations[0])"
-    OUTPUT_VARIABLE rtf_mathdx_dir OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-endif()
-if(NOT EXISTS "${rtf_mathdx_dir}/include/cufftdx.hpp")
-  rtf_leave_out_cuda("nvidia-mathdx is not installed; run scripts/setup.sh, or set RTF_MATHDX_DIR")
-endif()
-
 # check_language() tries the compiler, unless CMAKE_CUDA_COMPILER is set.
 if(NOT CMAKE_CUDA_COMPILER)
   unset(CMAKE_CUDA_COMPILER CACHE)
@@ -80,9 +68,6 @@ set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 if(CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
 endif()
-add_library(rtf_mathdx INTERFACE)
-target_include_directories(rtf_mathdx SYSTEM INTERFACE
-  "${rtf_mathdx_dir}/include" "${rtf_mathdx_dir}/external/cutlass/include")
 
 # The runtime must be the one that torch loads.
 file(GLOB rtf_nvidia_libraries "${rtf_torch_dir}/../nvidia/*/lib")

@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include "cuda/double_fft.h"
+#include "cuda/double_transforms.h"
 #include "cuda/launch.h"
 #include "cuda/number_rows.h"
 
@@ -26,20 +26,8 @@ struct PairRows {
   __device__ bool has_second(int64_t item) const { return repeat_last || first + item * step + second < end; }
 };
 
-// points[i] *= exp(sign 2 pi i line (x + i stride) / length)
-template <int stride, int count>
-__device__ void twist(Complex (&points)[count], int sign, int line, int x, int length) {
-  Complex root = root_of_unity(static_cast<double>(sign * line * x), length);
-  const Complex step = root_of_unity(static_cast<double>(sign * line * stride), length);
-#pragma unroll
-  for (int i = 0; i < count; ++i) {
-    points[i] = points[i] * root;
-    root = root * step;
-  }
-}
-
 struct Columns {
-  Complex* scratch = nullptr;  // (items, columns, rows)
+  double2* scratch = nullptr;  // (items, columns, rows)
   PairRows pairs;
   Numbers h0;  // of each channel: its point 0 goes there on the way there, it is added to it on the way back
   int64_t items = 0;
@@ -52,24 +40,20 @@ struct ColumnArguments {
 
 // 256 points by 16 x 16 in registers: thread (c, j) holds the points j + 16 i of column c before and after, so that
 // neighbouring threads always hold neighbouring columns.
-template <cufftdx::fft_direction direction>
-__device__ void transform_column(Complex (&z)[radix], Complex (*exchange)[together]) {
-  using Fft = decltype(cufftdx::Size<radix>() + cufftdx::Precision<double>() + cufftdx::Type<cufftdx::fft_type::c2c>() +
-                       cufftdx::Direction<direction>() + cufftdx::SM<RTF_CUDA_CAPABILITY * 10>() + cufftdx::Thread());
+template <int sign>
+__device__ void transform_column(double2 (&z)[radix], double2 root, double2 (*exchange)[together]) {
   const int c = threadIdx.x, j = threadIdx.y;
-  Fft().execute(z);
-  twist<1>(z, direction == cufftdx::fft_direction::forward ? -1 : 1, j, 0, columns);
-#pragma unroll
-  for (int i = 0; i < radix; ++i) exchange[i * radix + j][c] = z[i];
+  fft<radix, sign>(z);
+  multiply_by_powers<radix - 1>(z + 1, root, root);
+  unroll<radix>([&](auto i) { exchange[i * radix + j][c] = z[i]; });
   __syncthreads();
-#pragma unroll
-  for (int i = 0; i < radix; ++i) z[i] = exchange[j * radix + i][c];
-  Fft().execute(z);
+  unroll<radix>([&](auto i) { z[i] = exchange[j * radix + i][c]; });
+  fft<radix, sign>(z);
 }
 
 // The two rows' points in real and imaginary part; all loads start before the first one ends.
 template <class Position>
-__device__ void load_pair(const PairRows& pairs, int64_t item, int length, Position position, Complex (&z)[radix]) {
+__device__ void load_pair(const PairRows& pairs, int64_t item, int length, Position position, double2 (&z)[radix]) {
   const bool has_second = pairs.has_second(item);
   with_pointer(pairs.numbers, [&](const auto* data) {
     const auto* x = data + pairs.index(item) * pairs.count;
@@ -85,8 +69,8 @@ __device__ void load_pair(const PairRows& pairs, int64_t item, int length, Posit
     }
 #pragma unroll
     for (int i = 0; i < radix; ++i) {
-      z[i] = Complex(static_cast<double>(u[i]), static_cast<double>(v[i]));
-      if (position(i) < pairs.offset) z[i] = Complex(pairs.leading, pairs.leading);
+      z[i] = {static_cast<double>(u[i]), static_cast<double>(v[i])};
+      if (position(i) < pairs.offset) z[i] = {pairs.leading, pairs.leading};
     }
     if (pairs.count + pairs.offset <= length) return;
 #pragma unroll
@@ -98,48 +82,72 @@ __device__ void load_pair(const PairRows& pairs, int64_t item, int length, Posit
   });
 }
 
-template <bool back>
-__global__ void __launch_bounds__(radix* together) transform_columns(const ColumnArguments p) {
-  extern __shared__ __align__(16) char shared[];
-  auto exchange = reinterpret_cast<Complex(*)[together]>(shared);
-  int64_t item = blockIdx.y;
-  int which = 0;
-  for (; which < 2 && item >= p.parts[which].items; ++which) item -= p.parts[which].items;
-  const Columns& part = p.parts[which];
-  const PairRows& pairs = part.pairs;
-  const int length = columns * p.rows, n2 = blockIdx.x * together + threadIdx.x;
-  const auto point = [&](int i) { return (static_cast<int>(threadIdx.y) + i * radix) * p.rows + n2; };
-  const bool has_second = pairs.has_second(item), first_point = part.h0.data && n2 == 0 && threadIdx.y == 0;
-  Complex* scratch = part.scratch + item * length;
-  Complex z[radix];
-  if constexpr (!back) {
-    load_pair(pairs, item, length, point, z);
-    if (first_point) store_number(part.h0, pairs.index(item), z[0].x);
-    if (first_point && has_second) store_number(part.h0, pairs.second_index(item), z[0].y);
-    transform_column<cufftdx::fft_direction::forward>(z, exchange);
-    twist<radix>(z, -1, n2, threadIdx.y, length);
-#pragma unroll
-    for (int i = 0; i < radix; ++i) scratch[point(i)] = z[i];
-  } else {
-#pragma unroll
-    for (int i = 0; i < radix; ++i) z[i] = scratch[point(i)];
-    transform_column<cufftdx::fft_direction::inverse>(z, exchange);
-#pragma unroll
-    for (int i = 0; i < radix; ++i) z[i] = scaled(z[i], 1.0 / length);
-    if (first_point) z[0].x += load_number(part.h0, pairs.index(item));
-    if (first_point && has_second) z[0].y += load_number(part.h0, pairs.second_index(item));
-    const NumberRow row{pairs.numbers, pairs.index(item) * pairs.count, pairs.count, pairs.offset, 0};
-    store_points<radix>(row, length, point, [&](int i) { return z[i].x; });
-    const NumberRow second{pairs.numbers, pairs.second_index(item) * pairs.count, pairs.count, pairs.offset, 0};
-    if (has_second) store_points<radix>(second, length, point, [&](int i) { return z[i].y; });
+// Which of the parts a block works on, and where.
+struct ColumnPlace {
+  const Columns& part;
+  int64_t item;
+  int length, n2;
+  bool has_second, first_point;
+
+  static __device__ const Columns& part_of(const ColumnArguments& p, int64_t& item) {
+    int which = 0;
+    for (; which < 2 && item >= p.parts[which].items; ++which) item -= p.parts[which].items;
+    return p.parts[which];
   }
+  __device__ explicit ColumnPlace(const ColumnArguments& p, int64_t block = blockIdx.y)
+      : part(part_of(p, block)), item(block), length(columns * p.rows), n2(blockIdx.x * together + threadIdx.x) {
+    has_second = part.pairs.has_second(item);
+    first_point = part.h0.data && n2 == 0 && threadIdx.y == 0;
+  }
+  __device__ int point(int i) const { return (static_cast<int>(threadIdx.y) + i * radix) * (length / columns) + n2; }
+};
+
+// Pairs of rows to columns of scratch.
+inline __global__ void __launch_bounds__(radix * together, 4) columns_ahead(const ColumnArguments p) {
+  extern __shared__ __align__(16) double2 shared[];
+  const ColumnPlace at(p);
+  const PairRows& pairs = at.part.pairs;
+  const double2 root = double_root<forward>(threadIdx.y, columns);
+  const Twist twist = Twist::load<forward>(at.n2, threadIdx.y, radix, at.length);
+  double2 z[radix];
+  // Of few numbers a column holds one at its beginning, and that is its transform everywhere.
+  const bool few = pairs.count + pairs.offset <= p.rows;
+  load_pair(pairs, at.item, at.length, [&](int i) { return few ? at.n2 : at.point(i); }, z);
+  if (at.first_point) store_number(at.part.h0, pairs.index(at.item), z[0].x);
+  if (at.first_point && at.has_second) store_number(at.part.h0, pairs.second_index(at.item), z[0].y);
+  if (!few) transform_column<forward>(z, root, reinterpret_cast<double2(*)[together]>(shared));
+  twist.apply(z);
+  double2* scratch = at.part.scratch + at.item * at.length;
+#pragma unroll
+  for (int i = 0; i < radix; ++i) scratch[at.point(i)] = z[i];
 }
 
-inline void run_columns(bool back, const ColumnArguments& arguments, cudaStream_t stream) {
-  constexpr std::size_t shared_bytes = columns * together * sizeof(Complex);
+// Columns of scratch to pairs of rows.
+inline __global__ void __launch_bounds__(radix * together, 5) columns_back(const ColumnArguments p) {
+  extern __shared__ __align__(16) double2 shared[];
+  const ColumnPlace at(p);
+  const PairRows& pairs = at.part.pairs;
+  const double2 root = double_root<inverse>(threadIdx.y, columns);
+  const double2* scratch = at.part.scratch + at.item * at.length;
+  double2 z[radix];
+#pragma unroll
+  for (int i = 0; i < radix; ++i) z[i] = scratch[at.point(i)];
+  transform_column<inverse>(z, root, reinterpret_cast<double2(*)[together]>(shared));
+#pragma unroll
+  for (int i = 0; i < radix; ++i) z[i] = 1.0 / at.length * z[i];
+  if (at.first_point) z[0].x += load_number(at.part.h0, pairs.index(at.item));
+  if (at.first_point && at.has_second) z[0].y += load_number(at.part.h0, pairs.second_index(at.item));
+  const auto point = [&](int i) { return at.point(i); };
+  const NumberRow row{pairs.numbers, pairs.index(at.item) * pairs.count, pairs.count, pairs.offset, 0};
+  store_points<radix>(row, at.length, point, [&](int i) { return z[i].x; });
+  const NumberRow second{pairs.numbers, pairs.second_index(at.item) * pairs.count, pairs.count, pairs.offset, 0};
+  if (at.has_second) store_points<radix>(second, at.length, point, [&](int i) { return z[i].y; });
+}
+
+inline void run_columns(void (*kernel)(ColumnArguments), const ColumnArguments& arguments, cudaStream_t stream) {
+  constexpr std::size_t shared_bytes = columns * together * sizeof(double2);
   const int64_t items = arguments.parts[0].items + arguments.parts[1].items + arguments.parts[2].items;
   const dim3 grid(arguments.rows / together, static_cast<unsigned>(items));
-  const auto kernel = back ? transform_columns<true> : transform_columns<false>;
   launch("kernel", kernel, grid, dim3(together, radix), shared_bytes, stream, arguments);
 }
 

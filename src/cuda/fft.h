@@ -15,16 +15,38 @@ namespace rtf::cuda {
 
 constexpr int forward = -1, inverse = 1;  // the sign of the exponent
 
-__device__ __forceinline__ float2 operator+(float2 a, float2 b) { return {a.x + b.x, a.y + b.y}; }
-__device__ __forceinline__ float2 operator-(float2 a, float2 b) { return {a.x - b.x, a.y - b.y}; }
-__device__ __forceinline__ float2 operator*(float2 a, float2 b) {
+// Complex numbers: float2 and double2.
+template <class C>
+concept ComplexNumber = std::is_same_v<C, float2> || std::is_same_v<C, double2>;
+template <ComplexNumber C>
+using Real = decltype(C::x);
+
+template <ComplexNumber C>
+__device__ __forceinline__ C operator+(C a, C b) {
+  return {a.x + b.x, a.y + b.y};
+}
+template <ComplexNumber C>
+__device__ __forceinline__ C operator-(C a, C b) {
+  return {a.x - b.x, a.y - b.y};
+}
+template <ComplexNumber C>
+__device__ __forceinline__ C operator*(C a, C b) {
   return {a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x};
 }
-__device__ __forceinline__ float2 operator*(float a, float2 b) { return {a * b.x, a * b.y}; }
-__device__ __forceinline__ float2 conj(float2 a) { return {a.x, -a.y}; }
+template <ComplexNumber C>
+__device__ __forceinline__ C operator*(Real<C> a, C b) {
+  return {a * b.x, a * b.y};
+}
+template <ComplexNumber C>
+__device__ __forceinline__ C conj(C a) {
+  return {a.x, -a.y};
+}
 // The factor 1, which costs nothing.
 struct One {};
-__device__ __forceinline__ float2 operator*(float2 a, One) { return a; }
+template <ComplexNumber C>
+__device__ __forceinline__ C operator*(C a, One) {
+  return a;
+}
 __device__ __forceinline__ One conj(One) { return {}; }
 // Re(conj(a) b): what is left of b when the weight a is undone.
 __device__ __forceinline__ float real_dot(float2 a, float2 b) { return a.x * b.x + a.y * b.y; }
@@ -51,10 +73,14 @@ constexpr double cosine(double x) {
 }
 
 struct Root {
-  float re, im;
+  double re, im;
+  template <class C>
+  constexpr C as() const {
+    return {static_cast<Real<C>>(re), static_cast<Real<C>>(im)};
+  }
 };
 
-// e^{-2 pi i k / n}, n a multiple of 8 or a divisor of it, rounded once.
+// e^{-2 pi i k / n}, n a multiple of 8 or a divisor of it.
 constexpr Root root(long k, long n) {
   k = (k % n + n) % n;
   const long eighth = 8 * k / n;          // which octant
@@ -63,27 +89,27 @@ constexpr Root root(long k, long n) {
   const double c = cosine(rest), s = sine(rest);
   switch (quarter % 4) {
     case 0:
-      return {static_cast<float>(c), static_cast<float>(-s)};
+      return {c, -s};
     case 1:
-      return {static_cast<float>(-s), static_cast<float>(-c)};
+      return {-s, -c};
     case 2:
-      return {static_cast<float>(-c), static_cast<float>(s)};
+      return {-c, s};
     default:
-      return {static_cast<float>(s), static_cast<float>(c)};
+      return {s, c};
   }
 }
 
 }  // namespace constant
 
 // x e^{sign 2 pi i k / n}; quarters of a turn cost nothing, eighths two multiplications.
-template <int sign, int k, int n>
-__device__ __forceinline__ float2 turn(float2 x) {
+template <int sign, int k, int n, ComplexNumber C>
+__device__ __forceinline__ C turn(C x) {
   constexpr int at = (k % n + n) % n;
   if constexpr (at == 0) {
     return x;
   } else if constexpr (8 * at % n == 0) {
     constexpr int eighths = sign == forward ? (8 - 8 * at / n) % 8 : 8 * at / n;  // counterclockwise
-    constexpr float half = 0.70710678118654752440f;
+    constexpr auto half = static_cast<Real<C>>(0.70710678118654752440);
     if constexpr (eighths == 2) return {-x.y, x.x};
     if constexpr (eighths == 4) return {-x.x, -x.y};
     if constexpr (eighths == 6) return {x.y, -x.x};
@@ -92,21 +118,21 @@ __device__ __forceinline__ float2 turn(float2 x) {
     if constexpr (eighths == 5) return {half * (x.y - x.x), -half * (x.x + x.y)};
     return {half * (x.x + x.y), half * (x.y - x.x)};
   } else {
-    constexpr constant::Root w = constant::root(-sign * at, n);
-    return x * float2{w.re, w.im};
+    constexpr C w = constant::root(-sign * at, n).template as<C>();
+    return x * w;
   }
 }
 
 // The transform of x[0], x[stride], ..., in natural order both before and after, unnormalised.
-template <int size, int sign, int stride = 1>
-__device__ __forceinline__ void fft(float2* x) {
+template <int size, int sign, int stride = 1, ComplexNumber C>
+__device__ __forceinline__ void fft(C* x) {
   if constexpr (size == 2) {
-    const float2 a = x[0], b = x[stride];
+    const C a = x[0], b = x[stride];
     x[0] = a + b;
     x[stride] = a - b;
   } else if constexpr (size == 4) {
-    const float2 a = x[0] + x[2 * stride], b = x[0] - x[2 * stride];
-    const float2 c = x[stride] + x[3 * stride], d = turn<sign, 1, 4>(x[stride] - x[3 * stride]);
+    const C a = x[0] + x[2 * stride], b = x[0] - x[2 * stride];
+    const C c = x[stride] + x[3 * stride], d = turn<sign, 1, 4>(x[stride] - x[3 * stride]);
     x[0] = a + c;
     x[stride] = b + d;
     x[2 * stride] = a - c;
@@ -116,12 +142,12 @@ __device__ __forceinline__ void fft(float2* x) {
     unroll<rest>([&](auto t) {
       fft<4, sign, stride * rest>(x + stride * t);
       unroll<4>([&](auto k) {
-        float2& at = x[stride * (t + rest * k)];
+        C& at = x[stride * (t + rest * k)];
         at = turn<sign, t * k, size>(at);
       });
     });
     unroll<4>([&](auto k) { fft<rest, sign, stride>(x + stride * rest * k); });
-    float2 y[size];
+    C y[size];
     unroll<size>([&](auto i) { y[i] = x[stride * i]; });
     unroll<size>([&](auto i) { x[stride * (i / rest + 4 * (i % rest))] = y[i]; });
   }
@@ -129,10 +155,14 @@ __device__ __forceinline__ void fft(float2* x) {
 
 // Loads at its place. The compiler would load what it knows to be constant once, early, and keep it or what it computes
 // from it for later, in registers that the transforms need, or in local memory.
-__device__ __forceinline__ float2 load_here(const float2* at) {
+template <ComplexNumber C>
+__device__ __forceinline__ C load_here(const C* at) {
 #ifdef __CUDA_ARCH__
-  float2 value;
-  asm volatile("ld.global.v2.f32 {%0, %1}, [%2];" : "=f"(value.x), "=f"(value.y) : "l"(at) : "memory");
+  C value;
+  if constexpr (std::is_same_v<C, float2>)
+    asm volatile("ld.global.v2.f32 {%0, %1}, [%2];" : "=f"(value.x), "=f"(value.y) : "l"(at) : "memory");
+  else
+    asm volatile("ld.global.v2.f64 {%0, %1}, [%2];" : "=d"(value.x), "=d"(value.y) : "l"(at) : "memory");
   return value;
 #else
   return *at;
@@ -142,8 +172,8 @@ __device__ __forceinline__ float2 load_here(const float2* at) {
 constexpr int log2_of(int n) { return n <= 1 ? 0 : 1 + log2_of(n / 2); }
 
 // f(k, first * g^k) for k = 0 .. count-1, where power[j] = g^{2^j}: each a product of at most log2(count) + 1 of them.
-template <int count, int k = 0, class F>
-__device__ __forceinline__ void for_powers(float2 first, const float2* power, F&& f) {
+template <int count, int k = 0, ComplexNumber C, class F>
+__device__ __forceinline__ void for_powers(C first, const C* power, F&& f) {
   if constexpr (count == 1) {
     f(std::integral_constant<int, k>(), first);
   } else {
@@ -153,8 +183,8 @@ __device__ __forceinline__ void for_powers(float2 first, const float2* power, F&
 }
 
 // f(k, g^k) for k = 1 .. count-1.
-template <int count, class F>
-__device__ __forceinline__ void for_powers(const float2* power, F&& f) {
+template <int count, ComplexNumber C, class F>
+__device__ __forceinline__ void for_powers(const C* power, F&& f) {
   if constexpr (count > 1) {
     for_powers<count / 2>(power, f);
     for_powers<count / 2, count / 2>(power[log2_of(count / 2)], power, f);
@@ -169,8 +199,7 @@ struct Roots {
 constexpr Roots make_roots() {
   Roots roots = {};
   for (int k = 0; k < root_count; ++k) {
-    const constant::Root w = constant::root(k, root_count);
-    roots.at[k] = {w.re, w.im};
+    roots.at[k] = constant::root(k, root_count).as<float2>();
   }
   return roots;
 }

@@ -3,16 +3,10 @@
 
 #include <algorithm>
 
-#include "cuda/double_fft.h"
+#include "cuda/double_transforms.h"
 #include "cuda/number_rows.h"
 
 namespace rtf::cuda {
-
-// exp(i pi / n) for n = 4 and 8, the numbers that a thread holds.
-constexpr Complex half_turn(int n) {
-  return n == 4 ? Complex(0.70710678118654752440, 0.70710678118654752440)
-                : Complex(0.92387953251128675613, 0.38268343236508977173);
-}
 
 // The spectrum of a real row by a complex transform of half its length: z_e = x_2e + i x_{2e+1}. A thread's numbers are
 // kept *mirrored* between the transforms: Z(k) in `low` and Z(half - k) in `high`, so that the spectrum X(k), X(half -
@@ -21,15 +15,20 @@ constexpr Complex half_turn(int n) {
 template <int length>
 struct RealRow {
   static constexpr int half = length / 2;
-  static constexpr int numbers = length <= 2048 ? 4 : 8;  // a thread holds; few where there are few threads
-  using Fft = DoubleFft<half, numbers, 1>;
+  static constexpr int numbers = length <= 2048 ? 4 : length <= 8192 ? 8 : 16;  // a thread holds; few where there are few threads
+  using Fft = BlockFft<half, 1, numbers, (length > 8192)>;
   static constexpr int threads = Fft::threads, stride = Fft::stride;
   static constexpr int blocks = std::max(1, 512 / threads);  // a multiprocessor holds at least: 128 registers a thread
-  static constexpr std::size_t spectrum_bytes = half * sizeof(Complex);
-  static constexpr std::size_t exchange_bytes = std::max<std::size_t>(Fft::shared_bytes, spectrum_bytes / 2);
+  static constexpr std::size_t spectrum_bytes = half * sizeof(double2);
+  static constexpr std::size_t exchange_bytes = Fft::exchange_bytes + Fft::table_bytes;
+  static_assert(Fft::exchange_bytes >= spectrum_bytes / 2);  // half a spectrum goes to its mirror image
 
   __device__ explicit RealRow(void* exchange)
-      : exchange_(static_cast<Complex*>(exchange)), root_(root_of_unity(-static_cast<int>(threadIdx.x), length)) {}
+      : exchange_(static_cast<double2*>(exchange)),
+        table_(exchange_ + Fft::exchange_bytes / sizeof(double2)),
+        root_(double_root<rtf::cuda::forward>(threadIdx.x, length)) {
+    Fft::fill(table_);
+  }
 
   __device__ static bool edge(int i) { return i == 0 && threadIdx.x == 0; }
   // The sample that real part (even i) or imaginary part of number i / 2 is.
@@ -38,7 +37,7 @@ struct RealRow {
 
   __device__ void forward(const NumberRow& row) {
     load_points<2 * numbers>(row, length, sample, [this](int i) -> double& { return part(i); });
-    typename Fft::Forward().execute(z, exchange_);
+    Fft::template execute<rtf::cuda::forward>(z, exchange_, table_);
     const int t = threadIdx.x;
     __syncthreads();
 #pragma unroll
@@ -46,54 +45,48 @@ struct RealRow {
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < numbers / 2; ++i) z[i + numbers / 2] = exchange_[mirror(t + i * stride)];
-    Complex root = root_;
-#pragma unroll
-    for (int i = 0; i < numbers / 2; ++i) {
-      Complex &low = z[i], &high = z[i + numbers / 2];
+    unroll<numbers / 2>([&](auto i) {
+      double2 &low = z[i], &high = z[i + numbers / 2];
       if (edge(i)) {
-        low = scaled(Complex(low.x + low.y, low.x - low.y), 2);
-        high = scaled(conj(high), 2);
+        low = {2 * (low.x + low.y), 2 * (low.x - low.y)};
+        high = 2.0 * conj(high);
       } else {
-        const Complex even = low + conj(high), odd = root * times_i(conj(high) - low);
+        const double2 root = turn<rtf::cuda::forward, i, 2 * numbers>(root_);
+        const double2 even = low + conj(high), odd = root * times_i(conj(high) - low);
         low = even + odd;
         high = conj(even - odd);
       }
-      root = root * conj(half_turn(numbers));
-    }
-    __syncthreads();
+    });
   }
 
   __device__ void inverse() {
-    Complex root = conj(root_);
-#pragma unroll
-    for (int i = 0; i < numbers / 2; ++i) {
-      Complex &low = z[i], &high = z[i + numbers / 2];
+    unroll<numbers / 2>([&](auto i) {
+      double2 &low = z[i], &high = z[i + numbers / 2];
       if (edge(i)) {
-        low = Complex(low.x + low.y, low.x - low.y);
-        high = scaled(conj(high), 2);
+        low = {low.x + low.y, low.x - low.y};
+        high = 2.0 * conj(high);
       } else {
-        const Complex even = low + conj(high), odd = times_i(root * (low - conj(high)));
+        const double2 root = conj(turn<rtf::cuda::forward, i, 2 * numbers>(root_));
+        const double2 even = low + conj(high), odd = times_i(root * (low - conj(high)));
         low = even + odd;
         high = conj(even - odd);
       }
-      root = root * half_turn(numbers);
-    }
+    });
     const int t = threadIdx.x;
+    __syncthreads();
 #pragma unroll
     for (int i = 0; i < numbers / 2; ++i) exchange_[mirror(t + i * stride)] = z[i + numbers / 2];
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < numbers / 2; ++i) z[i + numbers / 2] = exchange_[t + i * stride];
-    __syncthreads();
-    typename Fft::Inverse().execute(z, exchange_);
-    __syncthreads();
+    Fft::template execute<rtf::cuda::inverse>(z, exchange_, table_);
 #pragma unroll
-    for (int i = 0; i < numbers; ++i) z[i] = scaled(z[i], 1.0 / length);
+    for (int i = 0; i < numbers; ++i) z[i] = 1.0 / length * z[i];
   }
 
   // result(x, y) for each number and the one of the same frequency in `other`, which is a thread's own memory.
   template <class Result>
-  __device__ void combine(Complex* other, Result result) {
+  __device__ void combine(double2* other, Result result) {
 #pragma unroll
     for (int i = 0; i < numbers; ++i) result(z[i], other[threadIdx.x + i * stride], edge(i));
   }
@@ -102,20 +95,20 @@ struct RealRow {
     store_points<2 * numbers>(row, length, sample, [this](int i) -> double& { return part(i); });
   }
 
-  Complex z[numbers];
+  double2 z[numbers];
 
  private:
   __device__ static int mirror(int k) { return k == 0 ? 0 : half / 2 - k; }
 
-  Complex* exchange_;
-  Complex root_;
+  double2 *exchange_, *table_;
+  double2 root_;
 };
 
 // The pair of real values at an edge multiplies by components.
-__device__ inline Complex multiply(Complex x, Complex y, bool edge) {
-  return edge ? Complex(x.x * y.x, x.y * y.y) : x * y;
+__device__ inline double2 multiply(double2 x, double2 y, bool edge) {
+  return edge ? double2{x.x * y.x, x.y * y.y} : x * y;
 }
-__device__ inline Complex invert(Complex x, bool edge) { return edge ? Complex(1 / x.x, 1 / x.y) : reciprocal(x); }
-__device__ inline Complex conjugate(Complex x, bool edge) { return edge ? x : conj(x); }
+__device__ inline double2 invert(double2 x, bool edge) { return edge ? double2{1 / x.x, 1 / x.y} : reciprocal(x); }
+__device__ inline double2 conjugate(double2 x, bool edge) { return edge ? x : conj(x); }
 
 }  // namespace rtf::cuda

@@ -22,11 +22,11 @@ struct Slots {
   static constexpr std::size_t shared_bytes = Row::exchange_bytes + in_shared * Row::spectrum_bytes;
   static constexpr std::size_t workspace_bytes = (count - in_shared) * Row::spectrum_bytes;  // of each block
 
-  __device__ static Complex* at(int index, char* shared, char* workspace) {
+  __device__ static double2* at(int index, char* shared, char* workspace) {
     char* bytes = index < in_shared
                       ? shared + Row::exchange_bytes + index * Row::spectrum_bytes
                       : workspace + blockIdx.x * workspace_bytes + (index - in_shared) * Row::spectrum_bytes;
-    return reinterpret_cast<Complex*>(bytes);
+    return reinterpret_cast<double2*>(bytes);
   }
 };
 
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(RealRow<length>::threads, RealRow<length>::blo
   using Slot = Slots<length, 1>;
   extern __shared__ __align__(16) char shared[];
   RealRow<length> row(shared);
-  Complex* inverse_a = Slot::at(0, shared, p.slots);
+  double2* inverse_a = Slot::at(0, shared, p.slots);
   for (int64_t chunk = blockIdx.x; chunk < p.chunks.total; chunk += gridDim.x) {
     const ChannelRange range = channels_of(p, chunk);
     // One copy of the transforms' code for the denominator and every channel: fetching it costs as much as running it.
@@ -72,10 +72,10 @@ __global__ void __launch_bounds__(RealRow<length>::threads, RealRow<length>::blo
       row.forward(step == 0 ? coefficients(p.a, range.group, p.sizes.order, 1)
                             : coefficients(p.b, channel, p.sizes.order, 0));
       if (step == 0) {
-        row.combine(inverse_a, [](Complex& x, Complex& y, bool edge) { y = invert(x, edge); });
+        row.combine(inverse_a, [](double2& x, double2& y, bool edge) { y = invert(x, edge); });
         continue;
       }
-      row.combine(inverse_a, [](Complex& x, Complex& y, bool edge) { x = multiply(x, y, edge); });
+      row.combine(inverse_a, [](double2& x, double2& y, bool edge) { x = multiply(x, y, edge); });
       row.inverse();
       if (threadIdx.x == 0) row.z[0].x += load_number(p.h0, channel);
 #pragma unroll
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(RealRow<length>::threads, RealRow<length>::blo
         if (p.kernel.type == Type::float32)
           static_cast<float2*>(p.kernel.data)[at] = make_float2(row.z[i].x, row.z[i].y);
         else
-          static_cast<Complex*>(p.kernel.data)[at] = row.z[i];
+          static_cast<double2*>(p.kernel.data)[at] = row.z[i];
       }
     }
   }
@@ -97,9 +97,9 @@ __global__ void __launch_bounds__(RealRow<length>::threads, RealRow<length>::blo
   using Slot = Slots<length, 3>;
   extern __shared__ __align__(16) char shared[];
   RealRow<length> row(shared);
-  Complex* inverse_a = Slot::at(0, shared, p.slots);
-  Complex* quotient = Slot::at(1, shared, p.slots);
-  Complex* sum = Slot::at(2, shared, p.slots);
+  double2* inverse_a = Slot::at(0, shared, p.slots);
+  double2* quotient = Slot::at(1, shared, p.slots);
+  double2* sum = Slot::at(2, shared, p.slots);
   const int64_t order = p.sizes.order;
   for (int64_t chunk = blockIdx.x; chunk < p.chunks.total; chunk += gridDim.x) {
     const ChannelRange range = channels_of(p, chunk);
@@ -111,25 +111,25 @@ __global__ void __launch_bounds__(RealRow<length>::threads, RealRow<length>::blo
                   : numerator ? coefficients(p.b, channel, order, 0)
                               : NumberRow{p.dk, channel * length, length, 0, 0});
       if (step == 0) {
-        row.combine(inverse_a, [](Complex& x, Complex& y, bool edge) { y = invert(x, edge); });
+        row.combine(inverse_a, [](double2& x, double2& y, bool edge) { y = invert(x, edge); });
         continue;
       }
       if (numerator) {
-        row.combine(inverse_a, [](Complex& x, Complex& y, bool edge) { x = multiply(x, y, edge); });
-        row.combine(quotient, [](Complex& x, Complex& y, bool) { y = x; });
+        row.combine(inverse_a, [](double2& x, double2& y, bool edge) { x = multiply(x, y, edge); });
+        row.combine(quotient, [](double2& x, double2& y, bool) { y = x; });
         continue;
       }
       const bool first = step == 2, last = step == 2 * range.count;
-      row.combine(inverse_a, [](Complex& x, Complex& y, bool edge) { x = multiply(x, conjugate(y, edge), edge); });
-      row.combine(quotient, [](Complex& x, Complex& y, bool edge) { y = multiply(x, conjugate(y, edge), edge); });
+      row.combine(inverse_a, [](double2& x, double2& y, bool edge) { x = multiply(x, conjugate(y, edge), edge); });
+      row.combine(quotient, [](double2& x, double2& y, bool edge) { y = multiply(x, conjugate(y, edge), edge); });
 #pragma unroll
       for (int i = 0; i < row.numbers; ++i) {
         const int at = threadIdx.x + i * row.stride;
-        sum[at] = first ? scaled(quotient[at], -1) : sum[at] - quotient[at];
+        sum[at] = first ? -1.0 * quotient[at] : sum[at] - quotient[at];
       }
 #pragma unroll 1
       for (int result = 0; result < (last ? 2 : 1); ++result) {
-        if (result == 1) row.combine(sum, [](Complex& x, Complex& y, bool) { x = y; });
+        if (result == 1) row.combine(sum, [](double2& x, double2& y, bool) { x = y; });
         row.inverse();
         row.store(result == 0 ? coefficients(p.db, channel, order, 0) : coefficients(p.da, chunk, order, 0));
       }

@@ -6,7 +6,7 @@
 // cache, and memory does not grow with the channels.
 #include "cuda/column_transforms.h"
 #include "cuda/denominator_sum.h"
-#include "cuda/double_fft.h"
+#include "cuda/double_transforms.h"
 #include "cuda/kernel_tiles.h"
 #include "cuda/launch.h"
 #include "cuda/wrapped_kernel_long.h"
@@ -15,123 +15,123 @@ namespace rtf::cuda {
 namespace {
 
 struct LineArguments {
-  const Complex* denominators;  // (spectra, columns, rows)
-  Complex* numerators;          // (pairs, columns, rows): b; then the kernels, or db
-  Complex* gradients;           // likewise: dk; then da
+  const double2* denominators;  // (spectra, columns, rows)
+  double2* numerators;          // (pairs, columns, rows): b; then the kernels, or db
+  double2* gradients;           // likewise: dk; then da
   int64_t pairs_per_spectrum;
 };
 
 struct Two {
-  Complex first, second;
+  double2 first, second;
 };
-// Twice the spectra of the two real signals behind a number of a line and the mirrored one, and back.
-__device__ Two unpack(Complex z, Complex mirror) { return {z + conj(mirror), times_i(conj(mirror) - z)}; }
-__device__ Complex pack(Two x) { return x.first + times_i(x.second); }
 using cuda::conj;
+using cuda::operator*;
+using cuda::reciprocal;
+// Twice the spectra of the two real signals behind a number of a line and the mirrored one, and back.
+__device__ Two unpack(double2 z, double2 mirror) { return {z + conj(mirror), times_i(conj(mirror) - z)}; }
+__device__ double2 pack(Two x) { return x.first + times_i(x.second); }
 __device__ Two conj(Two x) { return {conj(x.first), conj(x.second)}; }
 __device__ Two operator*(Two x, Two y) { return {x.first * y.first, x.second * y.second}; }
+__device__ Two reciprocal(Two x) { return {reciprocal(x.first), reciprocal(x.second)}; }
 
-constexpr int per_thread = 8;
+template <int rows>
+using LineFft = BlockFft<rows, 2>;
 
 // Lines k1 and 256 - k1 of a pair of channels, a thread row each. B / A; or with G the spectrum of dk dB = G / conj(A)
 // and dA = - dB conj(B / A).
+//
+// Real signals have conjugates at mirrored frequencies, so the first half of each line is divided and gives the second
+// half of the other. Line 0 mirrors itself: there the one row of threads divides its first half and the other its second.
 template <int rows, bool gradient>
-__global__ void __launch_bounds__(DoubleFft<rows, per_thread, 2>::threads) divide_lines(const LineArguments p) {
-  using Fft = DoubleFft<rows, per_thread, 2>;
-  constexpr int signals = gradient ? 3 : 2, results = gradient ? 2 : 1, length = columns * rows, half = per_thread / 2;
-  extern __shared__ __align__(16) char shared[];
-  auto lines = reinterpret_cast<Complex(*)[2][rows]>(shared + Fft::shared_bytes);
+__global__ void __launch_bounds__(LineFft<rows>::threads, (gradient ? 384 : 512) / LineFft<rows>::threads)
+    divide_lines(const LineArguments p) {
+  using Fft = LineFft<rows>;
+  constexpr int each = 8, half = each / 2, length = columns * rows, results = gradient ? 2 : 1;
+  extern __shared__ __align__(16) double2 shared[];
+  double2* const table = shared + Fft::exchange_bytes / sizeof(double2);
   const int k1 = blockIdx.x, side = threadIdx.y, line = side == 0 ? k1 : (columns - k1) % columns;
+  const bool second_half = k1 == 0 && side == 1;
   const int64_t pair = blockIdx.y, start = static_cast<int64_t>(line) * rows;
-  Complex* const numerator = p.numerators + pair * length + start;
-  Complex* const to_denominator = p.gradients + pair * length + start;
-  const auto k2 = [](int i) { return static_cast<int>(threadIdx.x + i * Fft::stride); };
-  const auto mirrored = [&](int k) { return k1 == 0 ? (rows - k) % rows : rows - 1 - k; };
-  Complex z[results][per_thread];
+  double2* const numerator = p.numerators + pair * length + start;
+  double2* const to_denominator = p.gradients + pair * length + start;
+  const auto k2 = [](int i) { return static_cast<int>(threadIdx.x) + i * Fft::stride; };
+  const auto divided = [&](int i) { return k2(second_half ? i + half : i); };
+  const auto mirrored = [&](int k) { return k1 == 0 ? (rows - k) & (rows - 1) : rows - 1 - k; };
+
+  Fft::fill(table);
+  // 1 / A, then B / A; with gradients B / A beside it, then dB and -dA.
+  Two result[results][half];
 #pragma unroll 1
-  for (int signal = 0; signal < signals; ++signal) {
-    const Complex* from = signal == 0   ? p.denominators + pair / p.pairs_per_spectrum * length + start
+  for (int signal = 0; signal < (gradient ? 3 : 2); ++signal) {
+    const double2* from = signal == 0   ? p.denominators + pair / p.pairs_per_spectrum * length + start
                           : signal == 1 ? numerator
                                         : to_denominator;
+    double2 z[each];
 #pragma unroll
-    for (int i = 0; i < per_thread; ++i) z[0][i] = from[k2(i)];
-    typename Fft::Forward().execute(z[0], shared);
-#pragma unroll
-    for (int i = 0; i < per_thread; ++i) lines[signal][side][k2(i)] = z[0][i];
-    __syncthreads();
-  }
-  const auto divide = [&](int k, Two(&result)[results]) {
-    const auto signal = [&](int which) { return unpack(lines[which][side][k], lines[which][side ^ 1][mirrored(k)]); };
-    const Two a = signal(0), inverse{reciprocal(a.first), reciprocal(a.second)}, quotient = signal(1) * inverse;
-    result[0] = quotient;
-    if constexpr (gradient) {
-      result[0] = signal(2) * conj(inverse);
-      const Two da = result[0] * conj(quotient);
-      result[1] = {scaled(da.first, -1), scaled(da.second, -1)};
-    }
-  };
-  // The first half of each line gives the second half of the other: real signals have conjugates at mirrored
-  // frequencies. Line 0 mirrors itself and is divided whole.
-#pragma unroll
-  for (int i = 0; i < half; ++i) {
-    Two x[results], y[results];
-    divide(k2(i), x);
-    if (k1 == 0) divide(k2(i + half), y);
-#pragma unroll
-    for (int result = 0; result < results; ++result) {
-      z[result][i] = pack(x[result]);
-      z[result][i + half] = pack(k1 == 0 ? y[result] : conj(x[result]));
-    }
-  }
-  if (k1 != 0) {
+    for (int i = 0; i < each; ++i) z[i] = from[k2(i)];
+    Fft::template execute<forward>(z, shared, table);
     __syncthreads();
 #pragma unroll
-    for (int result = 0; result < results; ++result)
-#pragma unroll
-      for (int i = 0; i < half; ++i) lines[result][side ^ 1][mirrored(k2(i))] = z[result][i + half];
+    for (int i = 0; i < each; ++i) shared[side * rows + k2(i)] = z[i];
     __syncthreads();
 #pragma unroll
-    for (int result = 0; result < results; ++result)
-#pragma unroll
-      for (int i = half; i < per_thread; ++i) z[result][i] = lines[result][side][k2(i)];
-  }
-#pragma unroll 1
-  for (int result = 0; result < results; ++result) {
-    if constexpr (gradient) {
-      if (result == 1) {
-#pragma unroll
-        for (int i = 0; i < per_thread; ++i) z[0][i] = z[1][i];
+    for (int i = 0; i < half; ++i) {
+      const double2 own = second_half ? z[i + half] : z[i];
+      const Two x = unpack(own, shared[(side ^ 1) * rows + mirrored(divided(i))]);
+      if (signal == 0) {
+        result[0][i] = reciprocal(x);
+      } else if (signal == 1) {
+        result[gradient][i] = x * result[0][i];
+      } else if constexpr (gradient) {
+        result[0][i] = x * conj(result[0][i]);
+        result[1][i] = result[0][i] * conj(result[1][i]);
       }
     }
-    __syncthreads();
-    typename Fft::Inverse().execute(z[0], shared);
-    twist<Fft::stride>(z[0], 1, line, threadIdx.x, length);
-    if (side == 1 && line == k1) continue;
-    Complex* to = result == 0 ? numerator : to_denominator;
-#pragma unroll
-    for (int i = 0; i < per_thread; ++i) to[k2(i)] = z[0][i];
   }
-}
-
-template <int rows, bool gradient>
-void run_lines(const LineArguments& arguments, int64_t pairs, cudaStream_t stream) {
-  using Fft = DoubleFft<rows, per_thread, 2>;
-  constexpr std::size_t shared_bytes = Fft::shared_bytes + (gradient ? 6 : 4) * rows * sizeof(Complex);
-  const dim3 grid(columns / 2 + 1, static_cast<unsigned>(pairs));
-  launch("kernel", divide_lines<rows, gradient>, grid, dim3(Fft::stride, 2), shared_bytes, stream, arguments);
+#pragma unroll 1
+  for (int which = 0; which < results; ++which) {
+    double2 z[each];
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < half; ++i) {
+      const Two x = which == 0 ? result[0][i] : result[gradient][i];
+      const double2 own = pack(x);
+      shared[(side ^ 1) * rows + (k1 == 0 ? divided(i) : mirrored(divided(i)))] = k1 == 0 ? own : pack(conj(x));
+      z[i] = z[i + half] = own;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < half; ++i) {
+      const double2 other = shared[side * rows + k2(second_half ? i : i + half)];
+      (second_half ? z[i] : z[i + half]) = other;
+    }
+    const Twist twist = Twist::load<inverse>(line, threadIdx.x, Fft::stride, length);
+    Fft::template execute<inverse>(z, shared, table);
+    twist.apply(z);
+    if (side == 1 && line == k1) continue;
+    const double sign = which == 0 ? 1 : -1;
+    double2* to = which == 0 ? numerator : to_denominator;
+#pragma unroll
+    for (int i = 0; i < each; ++i) to[k2(i)] = sign * z[i];
+  }
 }
 
 template <bool gradient>
 void run_lines(int rows, const LineArguments& arguments, int64_t pairs, cudaStream_t stream) {
+  const auto run = [&](auto size) {
+    using Fft = LineFft<size>;
+    launch("kernel", divide_lines<size, gradient>, dim3(columns / 2 + 1, static_cast<unsigned>(pairs)),
+           dim3(Fft::stride, 2), Fft::exchange_bytes + Fft::table_bytes, stream, arguments);
+  };
   switch (rows) {
     case 128:
-      return run_lines<128, gradient>(arguments, pairs, stream);
+      return run(std::integral_constant<int, 128>());
     case 256:
-      return run_lines<256, gradient>(arguments, pairs, stream);
+      return run(std::integral_constant<int, 256>());
     case 512:
-      return run_lines<512, gradient>(arguments, pairs, stream);
+      return run(std::integral_constant<int, 512>());
     default:
-      return run_lines<1024, gradient>(arguments, pairs, stream);
+      return run(std::integral_constant<int, 1024>());
   }
 }
 
@@ -148,16 +148,16 @@ PairRows denominator_rows(const KernelSizes& sizes, Numbers a, const KernelTile&
 }
 
 struct Scratch {
-  Complex *denominators, *numerators, *gradients;
+  double2 *denominators, *numerators, *gradients;
 
   Scratch(const KernelSizes& sizes, const KernelTiles& tiles, void* workspace)
-      : denominators(static_cast<Complex*>(workspace)),
+      : denominators(static_cast<double2*>(workspace)),
         numerators(denominators + tiles.largest().spectra() * sizes.length),
         gradients(numerators + tiles.largest().pairs() * sizes.length) {}
 };
 
 std::size_t scratch_bytes(const KernelSizes& sizes, const KernelTiles& tiles) {
-  return tiles.scratch_rows() * sizes.length * sizeof(Complex);
+  return tiles.scratch_rows() * sizes.length * sizeof(double2);
 }
 
 }  // namespace
@@ -178,14 +178,15 @@ void long_kernel(const KernelSizes& sizes, Numbers a, Numbers b, Numbers h0, Num
   tiles.for_each([&](const KernelTile& tile) {
     const int64_t first = tile.group * sizes.channels_per_group() + tile.begin;
     const int64_t channels = tile.channels(), pairs = tile.pairs();
-    run_columns(false,
+    run_columns(columns_ahead,
                 {rows,
                  {{scratch.denominators, denominator_rows(sizes, a, tile), {}, tile.spectra()},
                   {scratch.numerators, channel_rows(b, first, channels, sizes.order, 1), {}, pairs}}},
                 stream);
     run_lines<false>(rows, {scratch.denominators, scratch.numerators, nullptr, ceil_div(pairs, tile.spectra())}, pairs,
                      stream);
-    run_columns(true, {rows, {{scratch.numerators, channel_rows(kernel, first, channels, sizes.length, 0), h0, pairs}}},
+    run_columns(columns_back,
+                {rows, {{scratch.numerators, channel_rows(kernel, first, channels, sizes.length, 0), h0, pairs}}},
                 stream);
   });
 }
@@ -200,7 +201,7 @@ void long_kernel_vjp(const KernelSizes& sizes, Numbers dk, Numbers a, Numbers b,
   double* sum_so_far = terms + tiles.largest().channels() * order;
   tiles.for_each([&](const KernelTile& tile) {
     const int64_t first = tile.group * each + tile.begin, pairs = tile.pairs(), channels = tile.channels();
-    run_columns(false,
+    run_columns(columns_ahead,
                 {rows,
                  {{scratch.denominators, denominator_rows(sizes, a, tile), {}, tile.spectra()},
                   {scratch.numerators, channel_rows(b, first, channels, order, 1), {}, pairs},
@@ -211,7 +212,7 @@ void long_kernel_vjp(const KernelSizes& sizes, Numbers dk, Numbers a, Numbers b,
                     pairs, stream);
     const PairRows to_a = each == 1 ? channel_rows(da, first, channels, order, 1)
                                     : channel_rows({terms, Type::float64}, 0, channels, order, 1);
-    run_columns(true,
+    run_columns(columns_back,
                 {rows,
                  {{scratch.numerators, channel_rows(db, first, channels, order, 1), {}, pairs},
                   {scratch.gradients, to_a, {}, pairs}}},
