@@ -5,27 +5,30 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
+#include <filesystem>
 
 #include "entry.h"
+#include "rtf/correction.h"
 #include "rtf/error.h"
 
 namespace rtf::cli {
 
-void add_common(CLI::App& command, CommonOptions& options, const std::string& example) {
-  command.add_option("FILTER", options.filter, "filter file: JSON, or safetensors by its suffix")
-      ->required()
-      ->type_name("");
+void add_common(CLI::App& command, CommonOptions& options, const std::string& example, const std::string& name,
+                const std::string& description) {
+  command.add_option(name, options.filter, description)->required()->type_name("");
   command.add_flag("-q,--quiet", options.quiet, "print no notes and no warnings");
   add_command_flags(command, example);
 }
 
-CLI::Option* add_count(CLI::App& command, const std::string& name, std::size_t& value, const std::string& description) {
-  const auto parse = [&value, name](const std::string& text) {
+CLI::Option* add_count(CLI::App& command, const std::string& name, std::size_t& value, const std::string& description,
+                       std::size_t lowest) {
+  const auto parse = [&value, name, lowest](const std::string& text) {
     std::size_t parsed = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed);
-    if (error != std::errc() || end != text.data() + text.size() || parsed < 1 || parsed > std::size_t{1} << 53) {
-      throw CLI::ValidationError(name, fmt::format("'{}' is not a whole number from 1 to 2^53", text));
+    if (error != std::errc() || end != text.data() + text.size() || parsed < lowest || parsed > std::size_t{1} << 53) {
+      throw CLI::ValidationError(name, fmt::format("'{}' is not a whole number from {} to 2^53", text, lowest));
     }
     value = parsed;
   };
@@ -46,8 +49,30 @@ const Coefficients& coefficients(const AnyTransferFunction& filter) {
   return std::visit([](const auto& value) -> const Coefficients& { return value; }, filter);
 }
 
+TransferFunction plain_filter(const std::string& path, const AnyTransferFunction& filter) {
+  const auto* trained = std::get_if<TrainedTransferFunction>(&filter);
+  if (!trained) return std::get<TransferFunction>(filter);
+  require_memory(static_cast<double>(trained->length), fmt::format("{}: a kernel of {} points", path, trained->length));
+  return naming(path, [&] { return correct(*trained); });
+}
+
+void require_two_files(const std::string& first, const std::string& second, const std::string& what) {
+  const auto place = [](const std::string& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path));
+  };
+  if (place(first) == place(second)) {
+    throw Error(ErrorCode::argument, "command", fmt::format("{} is to hold both {}", first, what));
+  }
+}
+
 void say(const CommonOptions& options, const std::string& line) {
   if (!options.quiet) fmt::print("{}\n", line);
+}
+
+std::string radius_text(double radius) {
+  const double margin = 1 - radius;
+  if (margin == 0 || !(std::abs(margin) < 1e-7)) return fmt::format("{:.9f}", radius);
+  return fmt::format("1{}{:.2e}", margin > 0 ? '-' : '+', std::abs(margin));
 }
 
 void warn(const CommonOptions& options, const std::string& command, const std::string& line) {

@@ -13,20 +13,28 @@
 
 namespace rtf::cli {
 
+void add_convert(CLI::App& app);
 void add_correct(CLI::App& app);
 void add_filter(CLI::App& app);
+void add_fit(CLI::App& app);
+void add_freqz(CLI::App& app);
 void add_info(CLI::App& app);
 void add_kernel(CLI::App& app);
+void add_plot(CLI::App& app);
 void add_poles(CLI::App& app);
+void add_reduce(CLI::App& app);
+void add_stabilize(CLI::App& app);
 void add_wrap(CLI::App& app);
 
 struct CommonOptions {
-  std::string filter;
+  std::string filter;  // the file that the command is about
   bool quiet = false;
 };
 
-// The filter file, --quiet, --version and an example in --help.
-void add_common(CLI::App& command, CommonOptions& options, const std::string& example);
+// The file, --quiet, --version and an example in --help.
+void add_common(CLI::App& command, CommonOptions& options, const std::string& example,
+                const std::string& name = "FILTER",
+                const std::string& description = "filter file: JSON, or safetensors by its suffix");
 
 // A subcommand whose options live in an Options of its own; `run` is called when the whole line has been parsed.
 template <class Options>
@@ -41,17 +49,28 @@ CLI::App& add_command(CLI::App& app, const std::string& name, const std::string&
   return command;
 }
 
-// An option that takes a whole number from 1 on.
-CLI::Option* add_count(CLI::App& command, const std::string& name, std::size_t& value, const std::string& description);
+// An option that takes a whole number from `lowest` on.
+CLI::Option* add_count(CLI::App& command, const std::string& name, std::size_t& value, const std::string& description,
+                       std::size_t lowest = 1);
 CLI::Option* add_output(CLI::App& command, std::string& path, const std::string& description);
 CLI::Option* add_data_type(CLI::App& command, std::string& name, const std::string& description);
 
 DataType data_type(const std::string& name);
 
 const Coefficients& coefficients(const AnyTransferFunction& filter);
+// The filter of the recurrence: a trained file is corrected, and errors of that name it.
+TransferFunction plain_filter(const std::string& path, const AnyTransferFunction& filter);
+
+// Throws when both names lead to one file.
+void require_two_files(const std::string& first, const std::string& second, const std::string& what);
+
+// The search for max |H| solves eigenvalue problems of the order's size: half a second here, a minute at order 1024.
+inline constexpr std::size_t kLargestOrderWithNorms = 256;
 
 // The line that says what was done, on standard output.
 void say(const CommonOptions& options, const std::string& line);
+// The largest modulus of some poles in nine decimals, or how far it is from 1 where those would hide it.
+std::string radius_text(double radius);
 void warn(const CommonOptions& options, const std::string& command, const std::string& line);
 
 // Runs a computation on the filter of `path`; errors that come out of it name the file.

@@ -1,38 +1,31 @@
 // rtf filter: runs signals through a filter, in one piece or in chunks, with states in and out.
-#include "rtf/filter.h"
+#include "filter.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <map>
 #include <optional>
 
-#include "common.h"
 #include "core/array_bytes.h"
 #include "core/atomic_file.h"
 #include "core/npy_bytes.h"
 #include "rtf/convolution.h"
-#include "rtf/correction.h"
 #include "rtf/error.h"
 #include "rtf/workspace.h"
 
 namespace rtf::cli {
 namespace {
 
-struct RunOptions : CommonOptions {
-  std::string input, output, method = "auto", initial_state, final_state, dtype;
-  std::size_t chunk = 0;
-};
-
-void add_options(CLI::App& command, RunOptions& options) {
+void add_options(CLI::App& command, FilterCommandOptions& options) {
   command
-      .add_option("--input", options.input, "npy file, shape (length), (length, channels) or (batch, length, channels)")
+      .add_option("--input", options.input,
+                  "npy file, (length), (length, channels) or (batch, length, channels); or wav file, read in pieces")
       ->required()
       ->type_name("FILE");
-  add_output(command, options.output, "npy file for the outputs, of the input's shape");
+  add_output(command, options.output, "file for the outputs, of the input's shape: npy for npy, wav for wav");
   command.add_option("--method", options.method, "auto takes the cheapest whose rounding bound holds")
       ->type_name("METHOD")
       ->capture_default_str()
@@ -41,7 +34,8 @@ void add_options(CLI::App& command, RunOptions& options) {
       ->type_name("FILE");
   command.add_option("--final-state", options.final_state, "npy file to write the last state to")->type_name("FILE");
   add_count(command, "--chunk", options.chunk, "stream the input in chunks of N samples, the state passed on");
-  add_data_type(command, options.dtype, "type of samples and states (default: that of the input)");
+  add_data_type(command, options.dtype,
+                "type of samples and states (default: that of the input; in a wav file also PCM)");
 }
 
 [[noreturn]] void fail(const std::string& message) { throw Error(ErrorCode::argument, "filter", message); }
@@ -84,18 +78,10 @@ Array to_array(std::vector<std::size_t> shape, const std::vector<T>& values) {
   return {std::move(shape), {values.begin(), values.end()}, sizeof(T) == 4 ? DataType::f32 : DataType::f64};
 }
 
-FilterMethod filter_method(const std::string& name) {
-  static const std::map<std::string, FilterMethod> methods = {{"auto", FilterMethod::automatic},
-                                                              {"fft", FilterMethod::fft},
-                                                              {"recurrence", FilterMethod::recurrence},
-                                                              {"block", FilterMethod::block}};
-  return methods.at(name);
-}
-
 // Filters `samples` in place, chunk after chunk; `state` goes in and comes out. Returns the method that was used.
 template <class T>
-FilterMethod stream(const TransferFunction& tf, const RunOptions& options, const Sizes& sizes, std::vector<T>& samples,
-                    std::vector<double>& state) {
+FilterMethod stream(const TransferFunction& tf, const FilterCommandOptions& options, const Sizes& sizes,
+                    std::vector<T>& samples, std::vector<double>& state) {
   const std::size_t chunk = options.chunk == 0 ? sizes.length : std::min(options.chunk, sizes.length);
   const bool carries = chunk < sizes.length;
   const FilterOptions wanted{filter_method(options.method), carries || !options.initial_state.empty(),
@@ -125,7 +111,7 @@ FilterMethod stream(const TransferFunction& tf, const RunOptions& options, const
 }
 
 // Algorithm 1's kernel needs no correction, so within its length every trained filter can be convolved, stable or not.
-bool can_convolve(const TrainedTransferFunction* trained, const RunOptions& options, std::size_t length) {
+bool can_convolve(const TrainedTransferFunction* trained, const FilterCommandOptions& options, std::size_t length) {
   return trained && (options.method == "auto" || options.method == "fft") && options.chunk == 0 &&
          options.initial_state.empty() && options.final_state.empty() && length <= trained->length;
 }
@@ -138,48 +124,31 @@ void convolve_trained(const TrainedTransferFunction& trained, const Sizes& sizes
   convolve<T>(signal, std::span<const T>(taps), signal);
 }
 
-void check_outputs(const RunOptions& options) {
+void check_outputs(const FilterCommandOptions& options) {
   check_output(options.output, "filter");
   if (options.final_state.empty()) return;
   check_output(options.final_state, "filter");
-  const auto place = [](const std::string& path) {
-    return std::filesystem::weakly_canonical(std::filesystem::absolute(path));
-  };
-  if (place(options.output) == place(options.final_state)) {
-    fail(fmt::format("{} is to hold both the output and the final state", options.output));
-  }
+  require_two_files(options.output, options.final_state, "the output and the final state");
 }
 
 template <class T>
-void run_as(const RunOptions& options, const AnyTransferFunction& file, const Array& u, const Sizes& sizes) {
+void run_as(const FilterCommandOptions& options, const AnyTransferFunction& file, const Array& u, const Sizes& sizes) {
   const Coefficients& c = coefficients(file);
   const std::vector<std::size_t> state_shape = {sizes.batch, c.channels, c.order};
   std::vector<T> samples = working_values<T>(u, options.input);
-  std::vector<double> state(sizes.batch * c.channels * c.order);
-  if (!options.initial_state.empty()) {
-    const Array initial = read_npy(options.initial_state);
-    if (initial.shape != state_shape) {
-      fail(fmt::format("{} has shape {}, expected (batch, channels, order) = {}", options.initial_state,
-                       shape_text(initial.shape), shape_text(state_shape)));
-    }
-    state = working_values<double>(initial, options.initial_state);
-  }
+  std::vector<double> state = initial_state(options, state_shape);
 
   std::string method;
   const auto* trained = std::get_if<TrainedTransferFunction>(&file);
-  if (trained) {
+  if (can_convolve(trained, options, sizes.length)) {
     require_memory(static_cast<double>(trained->length),
                    fmt::format("{}: a kernel of {} points", options.filter, trained->length));
+    naming(options.filter, [&] { convolve_trained(*trained, sizes, samples); });
+    method = "fft with Algorithm 1's kernel";
+  } else {
+    const TransferFunction tf = plain_filter(options.filter, file);
+    method = name(naming(options.filter, [&] { return stream(tf, options, sizes, samples, state); }));
   }
-  naming(options.filter, [&] {
-    if (can_convolve(trained, options, sizes.length)) {
-      convolve_trained(*trained, sizes, samples);
-      method = "fft with Algorithm 1's kernel";
-    } else {
-      const TransferFunction tf = trained ? correct(*trained) : std::get<TransferFunction>(file);
-      method = name(stream(tf, options, sizes, samples, state));
-    }
-  });
   if (!std::all_of(samples.begin(), samples.end(), [](T value) { return std::isfinite(value); })) {
     warn(options, "filter", "the output overflows: it holds values that are not finite");
   }
@@ -198,9 +167,14 @@ void run_as(const RunOptions& options, const AnyTransferFunction& file, const Ar
                            sizeof(T) == 4 ? "f32" : "f64", method));
 }
 
-void run(const RunOptions& options) {
+void run(const FilterCommandOptions& options) {
   check_outputs(options);
+  if (is_wav(options.input) != is_wav(options.output)) {
+    fail(fmt::format("{} to {}: from wav to wav or from npy to npy; choose another name for the output", options.input,
+                     options.output));
+  }
   const AnyTransferFunction file = read_filter(options.filter);
+  if (is_wav(options.input)) return filter_wav(options, file);
   const Array u = read_npy(options.input);
   const Sizes sizes = sizes_of(u, options.input, coefficients(file).channels);
   const DataType type = options.dtype.empty() ? u.type : data_type(options.dtype);
@@ -209,12 +183,34 @@ void run(const RunOptions& options) {
 
 }  // namespace
 
+FilterMethod filter_method(const std::string& name) {
+  static const std::map<std::string, FilterMethod> methods = {{"auto", FilterMethod::automatic},
+                                                              {"fft", FilterMethod::fft},
+                                                              {"recurrence", FilterMethod::recurrence},
+                                                              {"block", FilterMethod::block}};
+  return methods.at(name);
+}
+
+std::vector<double> initial_state(const FilterCommandOptions& options, const std::vector<std::size_t>& shape) {
+  if (options.initial_state.empty()) return std::vector<double>(shape[0] * shape[1] * shape[2]);
+  const Array initial = read_npy(options.initial_state);
+  if (initial.shape != shape) {
+    fail(fmt::format("{} has shape {}, expected (batch, channels, order) = {}", options.initial_state,
+                     shape_text(initial.shape), shape_text(shape)));
+  }
+  return working_values<double>(initial, options.initial_state);
+}
+
 void add_filter(CLI::App& app) {
-  add_command<RunOptions>(app, "filter", "Run signals through a filter, with states in and out",
-                          "  echo '{\"a\": [-0.9], \"b\": [1], \"h0\": 0}' > decay.json\n"
-                          "  python3 -c 'import numpy; numpy.save(\"u.npy\", numpy.ones(100))'\n"
-                          "  rtf filter decay.json --input u.npy -o y.npy --final-state x.npy --chunk 32",
-                          add_options, run);
+  add_command<FilterCommandOptions>(app, "filter", "Run signals through a filter, with states in and out",
+                                    "  echo '{\"a\": [-0.9], \"b\": [1], \"h0\": 0}' > decay.json\n"
+                                    "  python3 -c 'import numpy; numpy.save(\"u.npy\", numpy.ones(100))'\n"
+                                    "  rtf filter decay.json --input u.npy -o y.npy --final-state x.npy --chunk 32\n"
+                                    "  # sound, any length of it; a filter of one channel serves every channel\n"
+                                    "  python3 -c 'import wave; f = wave.open(\"in.wav\", \"wb\"); "
+                                    "f.setparams((2, 2, 8000, 0, \"NONE\", \"\")); f.writeframes(bytes(32000))'\n"
+                                    "  rtf filter decay.json --input in.wav -o out.wav",
+                                    add_options, run);
 }
 
 }  // namespace rtf::cli

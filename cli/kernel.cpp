@@ -10,12 +10,14 @@
 #include "core/array_bytes.h"
 #include "core/atomic_file.h"
 #include "rtf/correction.h"
+#include "rtf/response.h"
 
 namespace rtf::cli {
 namespace {
 
 struct KernelOptions : CommonOptions {
   std::size_t length = 0;
+  bool step = false;
   std::string method = "auto", dtype = "f64", output;
 };
 
@@ -26,6 +28,7 @@ void add_options(CLI::App& command, KernelOptions& options) {
       ->type_name("METHOD")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "wrapped", "recurrence", "division", "newton"}));
+  command.add_flag("--step", options.step, "write the step response, the running sum of the kernel, in its place");
   add_data_type(command, options.dtype, "type of the values written")->capture_default_str();
   add_output(command, options.output, "npy file for the kernels, shape (channels, N)");
 }
@@ -58,12 +61,12 @@ void run(const KernelOptions& options) {
   require_memory(static_cast<double>(channels) * points,
                  fmt::format("{}: a kernel of {} channels and {:.0f} points", options.filter, channels, points));
 
-  const Array array{{channels, options.length},
-                    naming(options.filter, [&] { return compute(filter, options); }),
-                    data_type(options.dtype)};
+  std::vector<double> kernels = naming(options.filter, [&] { return compute(filter, options); });
+  if (options.step) kernels = step_response(std::move(kernels), options.length);
+  const Array array{{channels, options.length}, std::move(kernels), data_type(options.dtype)};
   write_npy(options.output, array);
-  say(options, fmt::format("{}: kernel {}, {}, method {}", options.output, shape_text(array.shape), options.dtype,
-                           options.method));
+  say(options, fmt::format("{}: {} {}, {}, method {}", options.output, options.step ? "step response" : "kernel",
+                           shape_text(array.shape), options.dtype, options.method));
 }
 
 }  // namespace

@@ -14,9 +14,15 @@ int main(int argc, char** argv) {
       "`rtf COMMAND --help` shows an example of each command.");
   rtf::cli::add_kernel(app);
   rtf::cli::add_filter(app);
+  rtf::cli::add_freqz(app);
+  rtf::cli::add_plot(app);
+  rtf::cli::add_convert(app);
   rtf::cli::add_correct(app);
   rtf::cli::add_wrap(app);
   rtf::cli::add_poles(app);
+  rtf::cli::add_fit(app);
+  rtf::cli::add_reduce(app);
+  rtf::cli::add_stabilize(app);
   rtf::cli::add_info(app);
   rtf::cli::add_training_commands(app, argv);
   return rtf::cli::run_program(app, argc, argv);

@@ -82,6 +82,20 @@ std::vector<T> everything(std::size_t threads) {
   return all;
 }
 
+TEST(Executor, AMimoStepAllocatesNothing) {
+  rtf::MimoTransferFunction tf;
+  tf.inputs = 2;
+  tf.outputs = 3;
+  tf.order = 4;
+  tf.a.assign(4, 0.1);
+  tf.b.assign(24, 1.0);
+  tf.h0.assign(6, 1.0);
+  std::vector<double> u(10, 1.0), y(15), state(40, 0.0);
+  const std::size_t before = allocations;
+  rtf::step<double>(tf, u, state, y);
+  EXPECT_EQ(allocations, before);
+}
+
 TEST(Executor, ThreadCountDoesNotChangeABit) {
   const auto one = everything<float>(1);
   for (const std::size_t threads : {2, 3, 5}) EXPECT_EQ(one, everything<float>(threads)) << threads;

@@ -170,6 +170,72 @@ TEST(FilterFile, RefusesTensorsThatDoNotFit) {
   }
 }
 
+// One channel of every form, and systems of several inputs and outputs.
+std::vector<AnyFilter> every_form() {
+  const PolynomialRatio ba{{1, 2, -0.0}, {2, 0.1}};
+  const StateSpace ss{2, 1, 1, {0.5, 1e-300, 0, 0.25}, {1, 2}, {3, 4}, {0.1}}, gain{0, 1, 1, {}, {}, {}, {2}};
+  const Modal modal{{{0.5, 0.25}, {0.5, -0.25}, -0.1}, {{1, 2}, {1, -2}, 3}, 0.5};
+  const ZeroPoleGain zpk{{}, {0.1, {0, 0.3}, {0, -0.3}}, 2, 0.3};
+  const SecondOrderSections sos{{{1, 2, 3, 1, 0.5, 0.25}, {1, 0, 0, 2, 0, 0}}};
+  using Systems = std::vector<System>;
+  return {Systems{ba},
+          Systems{ba, ba, ba},
+          Systems{ss},
+          Systems{gain},
+          Systems{ss, gain},
+          Systems{modal},
+          Systems{modal, Modal{}},
+          Systems{zpk},
+          Systems{zpk, ZeroPoleGain{}},
+          Systems{sos},
+          Systems{sos, sos},
+          StateSpace{1, 2, 3, {0.5}, {1, 2}, {3, 4, 5}, {1, 2, 3, 4, 5, 6}},
+          StateSpace{0, 2, 1, {}, {}, {}, {1, 2}},
+          MimoTransferFunction{2, 1, 2, {0.5, 0.25}, {1, 2, 3, 4}, {5, 6}},
+          MimoTransferFunction{2, 2, 0, {}, {}, {1, 2, 3, 4}}};
+}
+
+TEST(FilterFile, EveryFormReadsBackAsItWasWritten) {
+  TemporaryFolder folder;
+  for (const AnyFilter& filter : every_form()) {
+    write_any_filter(folder.file("f.json"), filter);
+    const std::string text = read_bytes(folder.file("f.json"));
+    const AnyFilter back = read_any_filter(folder.file("f.json"));
+    ASSERT_EQ(back.index(), filter.index()) << text;
+    write_any_filter(folder.file("g.json"), back);
+    EXPECT_EQ(read_bytes(folder.file("g.json")), text);
+    if (const auto* systems = std::get_if<std::vector<System>>(&filter)) {
+      const auto& read = std::get<std::vector<System>>(back);
+      ASSERT_EQ(read.size(), systems->size());
+      for (std::size_t c = 0; c < read.size(); ++c)
+        EXPECT_EQ(bits(kernel(read[c], 20)), bits(kernel((*systems)[c], 20)));
+      const auto tf = std::get<TransferFunction>(read_filter(folder.file("f.json")));
+      EXPECT_EQ(tf.channels, systems->size());
+    } else {
+      EXPECT_NE(error_of([&] { read_filter(folder.file("f.json")); }).find("inputs and"), std::string::npos);
+    }
+    EXPECT_NE(error_of([&] { write_any_filter(folder.file("f.safetensors"), filter); }).find("JSON"),
+              std::string::npos);
+  }
+  EXPECT_EQ(folder.file_count(), 2u);
+}
+
+TEST(FilterFile, FormTfIsTheFileWithoutForm) {
+  TemporaryFolder folder;
+  write_bytes(folder.file("f.json"), R"({"form": "tf", "a": [0.5], "b": [1], "h0": 2, "length": 8})");
+  EXPECT_EQ(std::get<TrainedTransferFunction>(read_filter(folder.file("f.json"))).length, 8u);
+}
+
+TEST(FilterFile, DamagedFormsAreRefused) {
+  TemporaryFolder folder;
+  for (const AnyFilter& filter : every_form()) {
+    write_any_filter(folder.file("f.json"), filter);
+    test::expect_survives_damage(
+        read_bytes(folder.file("f.json")), folder.file("f.json"),
+        [](const std::string& path) { read_any_filter(path); }, 300);
+  }
+}
+
 TEST(FilterFile, SurvivesDamage) {
   TemporaryFolder folder;
   auto tf = make_coefficients<TrainedTransferFunction>(2, 1, 2);

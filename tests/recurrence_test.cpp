@@ -21,7 +21,7 @@ TEST(Step, IsTheCompanionRealisation) {
     std::vector<double> state = random.normals(n);
     for (int t = 0; t < 12; ++t) {
       const double u = random.normal();
-      double y = ss.D * u;
+      double y = ss.D[0] * u;
       std::vector<double> next(n, 0.0);
       for (std::size_t p = 0; p < n; ++p) {
         y += ss.C[p] * state[p];

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from conftest import COMMAND
+from sound import chunk, format_chunk, riff
 
 GOOD = {"a": [[-0.5, 0.1]], "b": [[1, 2], [3, 4]], "h0": [0, 1]}  # two channels, one denominator, order 2
 KERNEL = ["kernel", "f.json", "--length", "8", "-o", "out"]
@@ -69,6 +70,45 @@ JSON = {
     "pole on a root of unity": ('{"a": [-1], "b": [1], "h0": 0, "length": 8}', "f.json"),
 }
 
+# The same for the other forms, run through `rtf convert`.
+FORMS = {
+    "unknown form": ('{"form": "pfe", "poles": []}', "expected tf, ba, ss, modal, zpk, sos or mimo"),
+    "form not a string": ('{"form": 3, "poles": []}', "form is 3"),
+    "tf with another form's key": ('{"form": "tf", "a": [], "b": [], "h0": 1, "gain": 2}', "'gain'"),
+    "ba without a": ('{"form": "ba", "b": [1]}', "has no 'a'"),
+    "ba with a leading zero": ('{"form": "ba", "b": [1], "a": [0, 1]}', "a[0] is 0"),
+    "ba empty": ('{"form": "ba", "b": [], "a": [1]}', "b has no values"),
+    "ba of strings": ('{"form": "ba", "b": ["1"], "a": [1]}', 'b[0] is "1"'),
+    "ss with A not square": ('{"form": "ss", "A": [[1, 2]], "B": [1, 0], "C": [1, 0], "D": 0}', "A is (1, 2)"),
+    "ss with B too short": ('{"form": "ss", "A": [[0.1, 0], [0, 0.2]], "B": [1], "C": [1, 0], "D": 0}', "B is (1, 1)"),
+    "ss with ragged A": ('{"form": "ss", "A": [[0.1, 0], [0]], "B": [1, 0], "C": [1, 0], "D": 0}', "A[1] has 1 values"),
+    "ss with D missing": ('{"form": "ss", "A": [[0.1]], "B": [1], "C": [1]}', "has no 'D'"),
+    "modal without a residue": ('{"form": "modal", "poles": [0.5, 0.4], "residues": [1]}', "residues has 1 values"),
+    "modal with a lone pole": ('{"form": "modal", "poles": [[0.5, 0.2]], "residues": [1]}', "poles[0] is 0.5+0.2i"),
+    "modal with other residues": (
+        '{"form": "modal", "poles": [[0.5, 0.2], [0.5, -0.2]], "residues": [[1, 1], [1, 1]]}',
+        "residues[0] is 1+1i",
+    ),
+    "zpk with more zeros than poles": ('{"form": "zpk", "zeros": [1, 2], "poles": [0.5], "gain": 1}', "2 zeros and 1 poles"),
+    "zpk with a lone zero": ('{"form": "zpk", "zeros": [[0, 1]], "poles": [0.5], "gain": 1}', "zeros[0] is 0+1i"),
+    "zpk with a triple": ('{"form": "zpk", "zeros": [], "poles": [[1, 2, 3]], "gain": 1}', "poles[0] is [1,2,3]"),
+    "zpk without gain": ('{"form": "zpk", "zeros": [], "poles": [0.5]}', "has no 'gain'"),
+    "sos with five columns": ('{"form": "sos", "sections": [[1, 0, 0, 1, 0]]}', "rows of 5 values"),
+    "sos with a0 zero": ('{"form": "sos", "sections": [[1, 0, 0, 1, 0, 0], [1, 0, 0, 0, 1, 0]]}', "section 1 has a0 = 0"),
+    "sos without sections": ('{"form": "sos", "sections": []}', "sections"),
+    "no channels": ('{"form": "sos", "channels": []}', "channels is []"),
+    "a bad channel": (
+        '{"form": "ba", "channels": [{"b": [1], "a": [1]}, {"b": [1], "a": [0]}]}',
+        "channels[1]: a[0] is 0",
+    ),
+    "a channel not an object": ('{"form": "ba", "channels": [[1]]}', "channels[0] is [1]"),
+    "channels and more": ('{"form": "ba", "channels": [], "b": [1]}', "'b'"),
+    "mimo to one channel": ('{"form": "mimo", "a": [0.5], "b": [[[1], [2]]], "h0": [[0, 0]]}', "several inputs"),
+    "repeated poles to modal": ('{"a": [-1, 0.25], "b": [1, 0], "h0": 0}', "repeated pole"),
+    "two poles at zero to modal": ('{"a": [0, 0], "b": [1, 1], "h0": 0}', "poles 0 and 0 are 0.0e+00 apart"),
+    "overflow": ('{"form": "zpk", "zeros": [1e200, 1e200], "poles": [0, 0.5, 0.1], "gain": 1}', "not a system"),
+}
+
 SAFETENSORS = {
     "empty": (b"", "truncated"),
     "header length too large": (tensors(LAYOUT, VALUES, claimed=2**63), str(2**63)),
@@ -120,6 +160,52 @@ NPY = {
     "NaN sample": (npy(npy_header(shape="(1, 2)"), struct.pack("<dd", 1, float("nan"))), "nan"),
 }
 
+HEADER, DATA = format_chunk(), chunk(b"data", bytes(16))
+WAV = {
+    "empty": (b"", "not a wav file"),
+    "npy in a wav's clothes": (npy(npy_header(), bytes(128)), "not a wav file"),
+    "RIFF of another kind": (riff(HEADER, DATA, kind=b"AVI "), "not a wav file"),
+    "big-endian": (riff(HEADER, DATA, form=b"RIFX"), "RIFX"),
+    "cut inside the header": (riff(HEADER, DATA, claimed=0)[:30], "truncated"),
+    "cut inside the samples": (riff(HEADER, DATA)[:-3], "truncated"),
+    "cut, and a stream's header": (riff(HEADER, DATA, claimed=0)[:-3], "'data' claims 16 bytes, 13 are left"),
+    "claims more samples": (riff(HEADER, chunk(b"data", bytes(16), claimed=10**9)), "1000000000"),
+    "claims more bytes in all": (riff(HEADER, DATA, claimed=10**9), "1000000008"),
+    "chunk longer than the file": (riff(chunk(b"LIST", b"1234", claimed=2**32 - 2), HEADER, DATA), "'LIST'"),
+    "chunk name not text": (riff(chunk(b"\x00\n\xff!", b"1234", claimed=99999), HEADER, DATA), "'???!'"),
+    "no format": (riff(DATA), "format"),
+    "no samples chunk": (riff(HEADER), "data"),
+    "two formats": (riff(HEADER, HEADER, DATA), "two format chunks"),
+    "format chunk too short": (riff(chunk(b"fmt ", HEADER[8:20]), DATA), "12 bytes"),
+    "extensible format too short": (riff(chunk(b"fmt ", b"\xfe\xff" + HEADER[10:] + bytes(4)), DATA), "20 bytes"),
+    "extensible format of a stranger": (riff(format_chunk(extensible=True, tail=bytes(14)), DATA), "neither PCM nor float"),
+    "more valid bits than bits": (riff(format_chunk(extensible=True, valid=17), DATA), "17 valid bits"),
+    "8 bits": (riff(format_chunk(bits=8), DATA), "8 bits"),
+    "12 bits": (riff(format_chunk(bits=12), DATA), "12 bits"),
+    "64-bit PCM": (riff(format_chunk(bits=64), DATA), "64 bits"),
+    "16-bit float": (riff(format_chunk(tag=3), DATA), "float"),
+    "mu-law": (riff(format_chunk(tag=7, bits=8), DATA), "mu-law"),
+    "MP3": (riff(format_chunk(tag=0x55, bits=0, align=1), DATA), "MP3"),
+    "unknown encoding": (riff(format_chunk(tag=12345), DATA), "12345"),
+    "zero channels": (riff(format_chunk(channels=0), DATA), "0 channels"),
+    "zero rate": (riff(format_chunk(rate=0), DATA), "0 Hz"),
+    "absurd rate": (riff(format_chunk(rate=2**32 - 1), DATA), "4294967295 Hz"),
+    "frames of a wrong size": (riff(format_chunk(channels=2, align=2), DATA), "frames of 2 bytes"),
+    "part of a frame": (riff(HEADER, chunk(b"data", bytes(15))), "whole number of frames"),
+    "no samples": (riff(format_chunk(channels=2), chunk(b"data", b"")), "nothing"),
+    "channels differ": (riff(format_chunk(channels=4), DATA), "channels of u.wav: 4"),
+    "RF64 without its length": (riff(HEADER, chunk(b"data", bytes(16), claimed=2**32 - 1), form=b"RF64"), "ds64"),
+    "RF64 that lies": (
+        riff(chunk(b"ds64", struct.pack("<QQQI", 0, 2**63, 0, 0)), HEADER, chunk(b"data", bytes(16), claimed=2**32 - 1),
+             form=b"RF64", claimed=2**32 - 1),
+        str(2**63),
+    ),
+    "NaN sample": (
+        riff(format_chunk(tag=3, channels=2, bits=32), chunk(b"data", struct.pack("<ffff", 0, 1, 2, float("nan")))),
+        "nan at frame 1 of channel 1",
+    ),
+}  # fmt: skip
+
 # name: (arguments, what the message must say)
 ARGUMENTS = {
     "unknown command": (["kernle", "good.json"], "did you mean 'kernel'"),
@@ -147,7 +233,29 @@ ARGUMENTS = {
     "state of another shape": ([*FILTER, "--initial-state", "u.npy"], "(1, 2, 2)"),
     "filter is not JSON": (["poles", "u.npy"], "not valid JSON"),
     "input is not npy": (["filter", "good.json", "--input", "good.json", "-o", "out"], "not an npy file"),
+    "no such wav": (["filter", "good.json", "--input", "none.wav", "-o", "out.wav"], "none.wav"),
+    "wav is a device": (["filter", "good.json", "--input", "/dev/zero/../null/.wav", "-o", "out.wav"], "/dev/"),
+    "wav to npy": (["filter", "good.json", "--input", "u.wav", "-o", "out"], "from wav to wav"),
+    "npy to wav": ([*FILTER[:-1], "out.wav"], "from wav to wav"),
+    "state of another shape for a wav": (
+        ["filter", "good.json", "--input", "u.wav", "-o", "out.wav", "--initial-state", "u.npy"],
+        "(1, 2, 2)",
+    ),
+    "wav through an unstable file": (["filter", "unstable.json", "--input", "u.wav", "-o", "out.wav"], "unstable.json"),
     "two outputs in one file": ([*FILTER, "--final-state", "./out"], "both"),
+    "convert to nothing": (["convert", "good.json", "-o", "out"], "--to"),
+    "convert to an unknown form": (["convert", "good.json", "--to", "pfe", "-o", "out"], "pfe"),
+    "convert by an unknown method": (["convert", "good.json", "--to", "tf", "--method", "qr", "-o", "out"], "qr"),
+    "convert with another feed-through": (
+        ["convert", "good.json", "--to", "zpk", "--feedthrough", "none", "-o", "out"],
+        "none",
+    ),
+    "report over nothing": (["convert", "good.json", "--to", "zpk", "--report-length", "0", "-o", "out"], "'0'"),
+    "report beyond memory": (["convert", "good.json", "--to", "zpk", "--report-length", str(10**15), "-o", "out"], "memory"),
+    "zpk in safetensors": (["convert", "good.json", "--to", "zpk", "-o", "out.safetensors"], "write this one as JSON"),
+    "convert an unstable trained file": (["convert", "unstable.json", "--to", "sos", "-o", "out"], "unstable.json"),
+    "several inputs to modal": (["convert", "mimo.json", "--to", "modal", "-o", "out"], "several inputs"),
+    "kernel of several inputs": (["kernel", "mimo.json", "--length", "8", "-o", "out"], "2 inputs and 1 outputs"),
     "correct a plain file": (["correct", "good.json", "-o", "out"], "good.json"),
     "wrap a trained file": (["wrap", "trained.json", "--length", "8", "-o", "out"], "trained.json"),
     "correct an unstable file": (["correct", "unstable.json", "-o", "out"], "unstable.json"),
@@ -173,6 +281,45 @@ ARGUMENTS = {
     ),
 }
 
+FIT = ["fit", "k.npy", "--order", "3", "-o", "out"]
+
+# Of the toolbox: name: (arguments, what the message must say)
+FITS = {
+    "fit without an order": (["fit", "k.npy", "-o", "out"], "--order"),
+    "fit of a negative order": (["fit", "k.npy", "--order", "-1", "-o", "out"], "'-1'"),
+    "fit of a fractional order": (["fit", "k.npy", "--order", "1.5", "-o", "out"], "'1.5'"),
+    "fit of an order beyond memory": (["fit", "k.npy", "--order", str(10**14), "-o", "out"], "memory"),
+    "fit by an unknown method": ([*FIT, "--method", "magic"], "magic"),
+    "fit of three dimensions": (["fit", "cube.npy", "--order", "3", "-o", "out"], "(2, 2, 2)"),
+    "fit of no samples": (["fit", "empty.npy", "--order", "3", "-o", "out"], "nothing to fit"),
+    "fit of nan": (["fit", "nan.npy", "--order", "3", "-o", "out"], "nan at flat index 2"),
+    "fit of a filter file": (["fit", "good.json", "--order", "3", "-o", "out"], "not an npy file"),
+    "fit of a missing file": (["fit", "none.npy", "--order", "3", "-o", "out"], "none.npy"),
+    "fit into no folder": (["fit", "k.npy", "--order", "3", "-o", "none/out"], "none/out"),
+    "reduce to a higher order": (["reduce", "good.json", "--order", "3", "-o", "out"], "order 3 is above the order 2"),
+    "reduce an unstable filter": (["reduce", "outside.json", "--order", "1", "-o", "out"], "modulus 1.5"),
+    "reduce an unstable trained filter": (["reduce", "unstable.json", "--order", "1", "-o", "out"], "unstable.json"),
+    "reduce a kernel": (["reduce", "k.npy", "--order", "1", "-o", "out"], "not valid JSON"),
+    "stabilize by no method": (["stabilize", "good.json", "-o", "out"], "--method"),
+    "stabilize by an unknown method": (["stabilize", "good.json", "--method", "hope", "-o", "out"], "hope"),
+    "stabilize at another length": (
+        ["stabilize", "trained.json", "--method", "refit", "--length", "17", "-o", "out"],
+        "trained at length 16",
+    ),
+    "stabilize a kernel that overflows": (
+        ["stabilize", "outside.json", "--method", "refit", "--length", "3000", "-o", "out"],
+        "overflows within 3000 samples",
+    ),
+    "reflect a pole on the circle": (
+        ["stabilize", "circle.json", "--method", "reflect", "-o", "out"],
+        "pole on the unit circle",
+    ),
+    "stabilize beyond memory": (
+        ["stabilize", "outside.json", "--method", "montel", "--length", str(10**14), "-o", "out"],
+        "memory",
+    ),
+}
+
 
 @pytest.fixture
 def folder(tmp_path):
@@ -181,10 +328,18 @@ def folder(tmp_path):
     (tmp_path / "f.json").write_text(json.dumps(GOOD))
     (tmp_path / "trained.json").write_text(json.dumps({**GOOD, "length": 16}))
     (tmp_path / "unstable.json").write_text('{"a": [-1.5], "b": [1], "h0": 0, "length": 2000}')
+    (tmp_path / "outside.json").write_text('{"a": [-1.5, 0], "b": [1, 1], "h0": 0}')
+    (tmp_path / "circle.json").write_text('{"a": [-1], "b": [1], "h0": 0}')
     (tmp_path / "huge.json").write_text('{"a": [-0.5], "b": [1e300], "h0": 0}')
+    (tmp_path / "mimo.json").write_text('{"form": "ss", "A": [[0.5]], "B": [[1, 2]], "C": [[1]], "D": [[0, 0]]}')
     np.save(tmp_path / "u.npy", np.ones((8, 2)))
     np.save(tmp_path / "u1.npy", np.ones(8))
+    (tmp_path / "u.wav").write_bytes(riff(format_chunk(channels=2), DATA))
     np.save(tmp_path / "large.npy", np.full((8, 2), 1e200))
+    np.save(tmp_path / "k.npy", np.ones(8))
+    np.save(tmp_path / "nan.npy", np.array([1, 2, np.nan, 3]))
+    np.save(tmp_path / "cube.npy", np.ones((2, 2, 2)))
+    np.save(tmp_path / "empty.npy", np.ones((2, 0)))
     return tmp_path
 
 
@@ -213,16 +368,34 @@ def test_bad_json(rtf_raw, folder, content, text):
     expect_refusal(rtf_raw, folder, KERNEL, text)
 
 
+@pytest.mark.parametrize("content, text", FORMS.values(), ids=FORMS.keys())
+def test_bad_forms(rtf_raw, folder, content, text):
+    (folder / "f.json").write_text(content)
+    expect_refusal(rtf_raw, folder, ["convert", "f.json", "--to", "modal", "-o", "out"], text)
+
+
 @pytest.mark.parametrize("content, text", SAFETENSORS.values(), ids=SAFETENSORS.keys())
 def test_bad_safetensors(rtf_raw, folder, content, text):
     (folder / "f.safetensors").write_bytes(content)
     expect_refusal(rtf_raw, folder, ["kernel", "f.safetensors", "--length", "8", "-o", "out"], text)
 
 
+@pytest.mark.parametrize("arguments, text", FITS.values(), ids=FITS.keys())
+def test_bad_fits(rtf_raw, folder, arguments, text):
+    expect_refusal(rtf_raw, folder, arguments, text)
+
+
 @pytest.mark.parametrize("content, text", NPY.values(), ids=NPY.keys())
 def test_bad_npy(rtf_raw, folder, content, text):
     (folder / "u.npy").write_bytes(content)
     expect_refusal(rtf_raw, folder, FILTER, text)
+
+
+@pytest.mark.parametrize("content, text", WAV.values(), ids=WAV.keys())
+def test_bad_wav(rtf_raw, folder, content, text):
+    (folder / "u.wav").write_bytes(content)
+    (folder / "out.wav").write_text("precious")
+    expect_refusal(rtf_raw, folder, ["filter", "good.json", "--input", "u.wav", "-o", "out.wav"], text)
 
 
 @pytest.mark.parametrize("arguments, text", ARGUMENTS.values(), ids=ARGUMENTS.keys())

@@ -303,7 +303,7 @@ def test_quiet_prints_nothing_and_notes_are_one_line(rtf, tmp_path):
         assert rtf(*arguments, "--quiet") == ""
 
 
-@pytest.mark.parametrize("command", [None, "kernel", "correct", "wrap", "filter", "poles", "info"])
+@pytest.mark.parametrize("command", [None, "kernel", "convert", "correct", "wrap", "filter", "freqz", "plot", "poles", "info"])
 def test_help_and_version(rtf, command):
     prefix = [command] if command else []
     assert rtf(*prefix, "--version").startswith("rtf ")
@@ -314,7 +314,7 @@ def test_help_and_version(rtf, command):
 def test_help_examples_run(rtf, tmp_path):
     """What --help shows is a script that works."""
     environment = {**os.environ, "COMMAND": COMMAND, "PYTHON": sys.executable}
-    for command in ("kernel", "correct", "wrap", "filter", "poles", "info"):
+    for command in ("kernel", "convert", "correct", "wrap", "filter", "freqz", "plot", "poles", "info"):
         example = rtf(command, "--help").split("Example:\n")[1]
         script = f'set -e; rtf() {{ "$COMMAND" "$@"; }}; python3() {{ "$PYTHON" "$@"; }}\n{example}'
         done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True)
@@ -323,4 +323,4 @@ def test_help_examples_run(rtf, tmp_path):
 
 def test_bare_command_prints_help(rtf):
     text = rtf()
-    assert all(name in text for name in ("kernel", "filter", "correct", "wrap", "poles", "info"))
+    assert all(name in text for name in ("kernel", "filter", "convert", "correct", "wrap", "freqz", "plot", "poles", "info"))

@@ -16,9 +16,10 @@ def blocks(path, language):
     return re.findall(rf"^```{language}\n(.*?)^```$", path.read_text(), re.MULTILINE | re.DOTALL)
 
 
-def test_readme_examples_are_the_files():
+def test_programs_are_the_files():
     for block, name in zip(blocks(ROOT / "README.md", "cpp"), ("readme.cpp", "train.cpp"), strict=True):
         assert block == (ROOT / "examples" / name).read_text()
+    assert blocks(ROOT / "docs" / "toolbox.md", "cpp") == [(ROOT / "examples" / "toolbox.cpp").read_text()]
 
 
 def test_readme_console_runs_as_printed(tmp_path):
@@ -31,6 +32,35 @@ def test_readme_console_runs_as_printed(tmp_path):
             command, shell=True, cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=60
         )
         assert (done.returncode, done.stdout, done.stderr) == (0, expected, ""), command
+
+
+def test_readme_has_every_command_and_document():
+    help_text = subprocess.run([COMMAND, "--help"], capture_output=True, text=True, check=True).stdout
+    commands = re.findall(r"^  ([a-z]+) ", help_text.partition("Subcommands:")[2], re.MULTILINE)
+    assert "kernel" in commands
+    readme = (ROOT / "README.md").read_text()
+    rows = "\n".join(re.findall(r"^\| `rtf .*$", readme.partition("| command | does |")[2], re.MULTILINE))
+    assert [name for name in commands if f"`rtf {name} " not in rows] == []
+    assert [file.name for file in DOCUMENTS[1:] if f"](docs/{file.name})" not in readme] == []
+
+
+def test_toolbox_has_every_command_that_takes_a_filter_apart():
+    text = (ROOT / "docs" / "toolbox.md").read_text()
+    commands = ("convert", "fit", "reduce", "stabilize", "freqz", "plot", "filter")
+    assert [name for name in commands if f"\nrtf {name} " not in text] == []
+
+
+def test_toolbox_examples_run_as_printed(tmp_path):
+    """Every block of commands, one after the other in one folder; a block of text behind it is what they print."""
+    found = re.findall(r"^```sh\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", (ROOT / "docs" / "toolbox.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert len(found) >= 7
+    path = os.pathsep.join([str(Path(COMMAND).resolve().parent), str(ROOT / ".venv" / "bin"), os.environ["PATH"]])
+    for block, expected in found:
+        done = subprocess.run(
+            ["bash", "-e", "-c", block], cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=60
+        )
+        assert (done.returncode, done.stderr) == (0, ""), block
+        assert not expected or done.stdout == expected, block
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

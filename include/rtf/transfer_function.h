@@ -55,15 +55,4 @@ Value make_coefficients(std::size_t channels, std::size_t groups, std::size_t or
   return value;
 }
 
-// Companion realisation of one channel: x' = A x + B u, y = C x + D u; matrices row by row.
-struct StateSpace {
-  std::size_t order = 0;
-  std::vector<double> A;  // (order, order): first row -a, ones below the diagonal
-  std::vector<double> B;  // (order): e1
-  std::vector<double> C;  // (order): b
-  double D = 0;           // h0
-};
-
-StateSpace to_state_space(const TransferFunction& tf, std::size_t channel);
-
 }  // namespace rtf

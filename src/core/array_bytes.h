@@ -61,12 +61,16 @@ void encode_as(const std::vector<double>& values, char* bytes) {
   }
 }
 
+inline void check_values(std::span<const std::size_t> shape, std::size_t count, const std::string& what,
+                         const char* operation) {
+  if (element_count(shape) == count) return;
+  throw Error(ErrorCode::argument, operation,
+              fmt::format("{} has {} values, but shape {}", what, count, shape_text(shape)));
+}
+
 // Appends the values of `array`; `what` names it in errors.
 inline void encode_values(const Array& array, const std::string& what, const char* operation, std::string& bytes) {
-  if (element_count(array.shape) != array.values.size()) {
-    throw Error(ErrorCode::argument, operation,
-                fmt::format("{} has {} values, but shape {}", what, array.values.size(), shape_text(array.shape)));
-  }
+  check_values(array.shape, array.values.size(), what, operation);
   if (array.type == DataType::f32) {
     for (const double value : array.values) {
       if (std::isfinite(value) && std::abs(value) > std::numeric_limits<float>::max()) {

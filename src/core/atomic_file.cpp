@@ -28,8 +28,6 @@ class Descriptor {
   Descriptor& operator=(const Descriptor&) = delete;
 
   int get() const { return value_; }
-  // Network file systems report a failed write as late as here.
-  bool close() { return ::close(std::exchange(value_, -1)) == 0; }
 
  private:
   int value_;
@@ -88,7 +86,7 @@ void check_output(const std::string& path, const char* operation) {
   if (::access(folder.c_str(), W_OK | X_OK) != 0) fail(fmt::format("folder {}: {}", folder, describe(errno)));
 }
 
-StagedFile::StagedFile(const std::string& path, std::string_view bytes, const char* operation)
+StagedFile::StagedFile(const std::string& path, const char* operation)
     : path_(path), target_(path), operation_(operation) {
   check_output(path, operation);
   // A link stays a link: the file it points to is the one replaced.
@@ -98,44 +96,57 @@ StagedFile::StagedFile(const std::string& path, std::string_view bytes, const ch
     target_ = (fs::path(folder_of(target_)) / fs::read_symlink(target_, ignored)).string();
 
   static std::atomic<unsigned> counter{0};
-  int descriptor = -1;
   do {
     temporary_ = fmt::format("{}/.rtf-{}-{}.tmp", folder_of(target_), ::getpid(), counter++);
-    descriptor = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  } while (descriptor < 0 && errno == EEXIST);
-  Descriptor file(descriptor);
-  if (descriptor < 0) {
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  } while (descriptor_ < 0 && errno == EEXIST);
+  if (descriptor_ < 0) {
     const int error = errno;
     temporary_.clear();
     fail(error);
   }
-
   struct stat status {};
-  if (::stat(target_.c_str(), &status) == 0) (void)!::fchmod(descriptor, status.st_mode & 0777);
+  if (::stat(target_.c_str(), &status) == 0) (void)!::fchmod(descriptor_, status.st_mode & 0777);
+}
+
+StagedFile::StagedFile(const std::string& path, std::string_view bytes, const char* operation)
+    : StagedFile(path, operation) {
+  append(bytes);
+  flush();
+}
+
+StagedFile::~StagedFile() { discard(); }
+
+void StagedFile::append(std::string_view bytes) {
   while (!bytes.empty()) {
-    const auto put = ::write(descriptor, bytes.data(), bytes.size());
+    const auto put = ::write(descriptor_, bytes.data(), bytes.size());
     if (put < 0 && errno == EINTR) continue;
     if (put <= 0) fail(put < 0 ? errno : ENOSPC);
     bytes.remove_prefix(static_cast<std::size_t>(put));
   }
-  // EINVAL: a file system without fsync.
-  if (::fsync(descriptor) != 0 && errno != EINVAL) fail(errno);
-  if (!file.close()) fail(errno);
 }
 
-StagedFile::~StagedFile() {
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+void StagedFile::flush() {
+  // EINVAL: a file system without fsync.
+  if (::fsync(descriptor_) != 0 && errno != EINVAL) fail(errno);
+  // Network file systems report a failed write as late as here.
+  if (::close(std::exchange(descriptor_, -1)) != 0) fail(errno);
 }
 
 void StagedFile::commit() {
+  if (descriptor_ >= 0) flush();
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail(errno);
   temporary_.clear();
 }
 
-// A constructor that throws runs no destructor, so the temporary goes here.
-void StagedFile::fail(int error) {
+void StagedFile::discard() {
+  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
   temporary_.clear();
+}
+
+void StagedFile::fail(int error) {
+  discard();
   throw Error(ErrorCode::io, operation_, fmt::format("cannot write {}: {}", path_, describe(error)));
 }
 

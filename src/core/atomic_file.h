@@ -17,18 +17,26 @@ void check_output(const std::string& path, const char* operation);
 // Several files that belong together are staged first and committed last.
 class StagedFile {
  public:
+  // Empty, to be filled by append(), piece after piece.
+  StagedFile(const std::string& path, const char* operation);
+  // Filled and flushed.
   StagedFile(const std::string& path, std::string_view bytes, const char* operation);
   ~StagedFile();
   StagedFile(const StagedFile&) = delete;
   StagedFile& operator=(const StagedFile&) = delete;
 
+  void append(std::string_view bytes);
+  // To disk: nothing but the name can fail afterwards. commit() does it where it has not been done.
+  void flush();
   void commit();
 
  private:
+  void discard();
   [[noreturn]] void fail(int error);
 
   std::string path_, target_, temporary_;
   const char* operation_;
+  int descriptor_ = -1;  // open until flush()
 };
 
 }  // namespace rtf

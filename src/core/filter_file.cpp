@@ -5,11 +5,15 @@
 #include <charconv>
 #include <cmath>
 #include <string_view>
+#include <type_traits>
 
 #include "core/array_bytes.h"
 #include "core/atomic_file.h"
-#include "core/json.h"
+#include "core/conditioning.h"
+#include "core/filter_json.h"
+#include "core/form_file.h"
 #include "rtf/error.h"
+#include "rtf/executor.h"
 #include "rtf/safetensors.h"
 
 namespace rtf {
@@ -19,51 +23,11 @@ using nlohmann::json;
 
 constexpr std::size_t max_length = std::size_t{1} << 53;  // what every JSON reader keeps exactly
 
-[[noreturn]] void fail(const std::string& path, const std::string& why) {
-  throw Error(ErrorCode::format, "read_filter", fmt::format("{}: {}", path, why));
-}
-
 bool is_safetensors(const std::string& path) { return path.ends_with(".safetensors"); }
 
-// A list of rows of one size. `flat` when the file gave the numbers of a single row, or of none, without a list of
-// rows.
-struct Matrix {
-  std::size_t rows = 0, columns = 0;
-  std::vector<double> values;
-  bool flat = false;
-};
+using Matrix = JsonMatrix;
 
-double number(const json& value, const std::string& path, const std::string& place) {
-  if (!value.is_number()) fail(path, fmt::format("{} is {}, expected a number", place, json_text(value)));
-  return value.get<double>();
-}
-
-void append_row(const json& row, const std::string& path, const std::string& place, Matrix& matrix) {
-  if (!row.is_array()) fail(path, fmt::format("{} is {}, expected a list of numbers", place, json_text(row)));
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    matrix.values.push_back(number(row[i], path, fmt::format("{}[{}]", place, i)));
-  }
-}
-
-Matrix read_matrix(const json& value, const std::string& path, const std::string& name) {
-  Matrix matrix;
-  matrix.flat = !value.is_array() || value.empty() || !value[0].is_array();
-  if (matrix.flat) {
-    append_row(value, path, name, matrix);
-    matrix.rows = 1;
-    matrix.columns = value.size();
-    return matrix;
-  }
-  matrix.rows = value.size();
-  matrix.columns = value[0].size();
-  for (std::size_t i = 0; i < matrix.rows; ++i) {
-    append_row(value[i], path, fmt::format("{}[{}]", name, i), matrix);
-    if (value[i].size() != matrix.columns) {
-      fail(path, fmt::format("{0}[{1}] has {2} values, but {0}[0] has {3}", name, i, value[i].size(), matrix.columns));
-    }
-  }
-  return matrix;
-}
+[[noreturn]] void fail(const std::string& path, const std::string& why) { fail_reading(path, why); }
 
 Matrix read_matrix(const Array& array, const std::string& path, const std::string& name) {
   if (array.shape.size() != 1 && array.shape.size() != 2) {
@@ -113,22 +77,20 @@ AnyTransferFunction with_length(Coefficients coefficients, std::size_t length) {
   fail(path, fmt::format("length is {}, expected a whole number from 1 to 2^53", text));
 }
 
-AnyTransferFunction read_json(const std::string& path) {
-  const json file = parse_json(read_file(path, "read_filter"), path, "read_filter");
-  if (!file.is_object()) fail(path, fmt::format("holds {}, expected an object with a, b and h0", json_text(file)));
+AnyTransferFunction read_transfer_function(const json& file, const std::string& path) {
   for (const auto& [key, value] : file.items()) {
-    if (key != "a" && key != "b" && key != "h0" && key != "length") {
+    if (key != "a" && key != "b" && key != "h0" && key != "length" && key != "form") {
       fail(path, fmt::format("unknown key '{:.40}', expected a, b, h0 and length", key));
     }
   }
   for (const char* key : {"a", "b", "h0"}) {
     if (!file.contains(key)) fail(path, fmt::format("has no '{}'", key));
   }
-  Matrix h0;
+  std::vector<double> h0;
   if (file["h0"].is_number()) {
-    h0.values.push_back(file["h0"].get<double>());
+    h0.push_back(file["h0"].get<double>());
   } else {
-    append_row(file["h0"], path, "h0", h0);
+    h0 = json_row(file["h0"], path, "h0");
   }
   std::size_t length = 0;
   if (file.contains("length")) {
@@ -137,8 +99,14 @@ AnyTransferFunction read_json(const std::string& path) {
     if (length < 1 || length > max_length) bad_length(path, json_text(value));
   }
   return with_length(
-      assemble(read_matrix(file["a"], path, "a"), read_matrix(file["b"], path, "b"), std::move(h0.values), path),
-      length);
+      assemble(json_matrix(file["a"], path, "a"), json_matrix(file["b"], path, "b"), std::move(h0), path), length);
+}
+
+AnyFilter read_json(const std::string& path) {
+  const json file = parse_json(read_file(path, "read_filter"), path, "read_filter");
+  if (!file.is_object()) fail(path, fmt::format("holds {}, expected an object with a, b and h0", json_text(file)));
+  if (file.contains("form") && file["form"] != "tf") return read_form(file, path);
+  return std::visit([](auto&& tf) -> AnyFilter { return std::move(tf); }, read_transfer_function(file, path));
 }
 
 AnyTransferFunction read_tensors(const std::string& path) {
@@ -169,32 +137,42 @@ AnyTransferFunction read_tensors(const std::string& path) {
                      length);
 }
 
-// The shortest digits that read back to the same double, 17 at most. "-0" would read back as the integer 0.
-std::string number_text(double value) {
-  return value == 0 && std::signbit(value) ? std::string("-0.0") : fmt::format("{}", value);
-}
-
-std::string row_text(const double* values, std::size_t count) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < count; ++i) {
-    if (i > 0) text += ", ";
-    text += number_text(values[i]);
-  }
-  return text + "]";
-}
-
-std::string matrix_text(const std::vector<double>& values, std::size_t rows, std::size_t columns) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < rows; ++i) {
-    text += (i > 0 ? ",\n    " : "\n    ") + row_text(values.data() + i * columns, columns);
-  }
-  return text + "\n  ]";
-}
-
 }  // namespace
 
+AnyFilter read_any_filter(const std::string& path) {
+  if (!is_safetensors(path)) return read_json(path);
+  return std::visit([](auto&& tf) -> AnyFilter { return std::move(tf); }, read_tensors(path));
+}
+
 AnyTransferFunction read_filter(const std::string& path) {
-  return is_safetensors(path) ? read_tensors(path) : read_json(path);
+  AnyFilter filter = read_any_filter(path);
+  if (auto* tf = std::get_if<TransferFunction>(&filter)) return std::move(*tf);
+  if (auto* trained = std::get_if<TrainedTransferFunction>(&filter)) return std::move(*trained);
+  const auto refuse = [&](std::size_t inputs, std::size_t outputs) {
+    fail(path, fmt::format("a system of {} inputs and {} outputs, expected channels of one input and one output each",
+                           inputs, outputs));
+  };
+  if (const auto* system = std::get_if<StateSpace>(&filter)) refuse(system->inputs, system->outputs);
+  if (const auto* mimo = std::get_if<MimoTransferFunction>(&filter)) refuse(mimo->inputs, mimo->outputs);
+  const auto* systems = std::get_if<std::vector<System>>(&filter);
+  std::vector<TransferFunction> channels(systems->size());
+  parallel_for(default_executor(), channels.size(), [&](std::size_t c, std::size_t) {
+    Converted<TransferFunction> converted;
+    try {
+      converted = to_transfer_function((*systems)[c]);
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      throw Error(error.code(), "read_filter",
+                  fmt::format("{}: channel {} as a transfer function: {}", path, c, text.substr(text.find("] ") + 2)));
+    }
+    if (!(converted.report.error <= refused_bound))
+      throw Error(ErrorCode::unstable, "read_filter",
+                  fmt::format("{}: as a transfer function channel {} of this {} would be off by {:.1e} of its largest "
+                              "value (at most {:.0e} is allowed)",
+                              path, c, form_name((*systems)[c]), converted.report.error, refused_bound));
+    channels[c] = std::move(converted.value);
+  });
+  return join_channels(channels);
 }
 
 void write_filter(const std::string& path, const AnyTransferFunction& filter) {
@@ -214,10 +192,27 @@ void write_filter(const std::string& path, const AnyTransferFunction& filter) {
     write_safetensors(path, file);
     return;
   }
-  std::string text = fmt::format("{{\n  \"a\": {},\n  \"b\": {},\n  \"h0\": {}", matrix_text(c.a, c.groups, c.order),
-                                 matrix_text(c.b, c.channels, c.order), row_text(c.h0.data(), c.channels));
+  std::string text =
+      fmt::format("{{\n  \"a\": {},\n  \"b\": {},\n  \"h0\": {}", matrix_text(c.a.data(), c.groups, c.order),
+                  matrix_text(c.b.data(), c.channels, c.order), row_text(c.h0.data(), c.channels));
   if (trained) text += fmt::format(",\n  \"length\": {}", trained->length);
   StagedFile(path, text + "\n}\n", "write_filter").commit();
+}
+
+void write_any_filter(const std::string& path, const AnyFilter& filter) {
+  std::visit(
+      [&](const auto& value) {
+        if constexpr (std::is_base_of_v<Coefficients, std::decay_t<decltype(value)>>) {
+          write_filter(path, value);
+        } else {
+          if (is_safetensors(path)) {
+            throw Error(ErrorCode::argument, "write_filter",
+                        fmt::format("{}: safetensors hold the form tf alone; write this one as JSON", path));
+          }
+          StagedFile(path, form_text(value), "write_filter").commit();
+        }
+      },
+      filter);
 }
 
 }  // namespace rtf

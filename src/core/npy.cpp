@@ -140,6 +140,18 @@ std::vector<double> to_c_order(const std::vector<double>& values, const std::vec
   return result;
 }
 
+// Everything before the values.
+std::string npy_header(const std::string& descr, const std::vector<std::size_t>& shape, const std::string& path) {
+  std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}", descr,
+                                   fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
+  constexpr std::size_t prefix = 10, alignment = 64;  // magic, version and length; numpy maps the values at 64 bytes
+  header.append((alignment - (prefix + header.size() + 1) % alignment) % alignment, ' ').push_back('\n');
+  if (header.size() > 0xffff) throw Error(ErrorCode::argument, "write_npy", path + ": too many dimensions");
+  std::string bytes{magic};
+  bytes += {'\x01', '\x00', static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)};
+  return bytes + header;
+}
+
 }  // namespace
 
 Array read_npy(const std::string& path) {
@@ -184,20 +196,22 @@ Array read_npy(const std::string& path) {
 }
 
 std::string npy_bytes(const Array& array, const std::string& path) {
-  std::string header =
-      fmt::format("{{'descr': '<f{}', 'fortran_order': False, 'shape': ({}{}), }}", size_of(array.type),
-                  fmt::join(array.shape, ", "), array.shape.size() == 1 ? "," : "");
-  constexpr std::size_t prefix = 10, alignment = 64;  // magic, version and length; numpy maps the values at 64 bytes
-  header.append((alignment - (prefix + header.size() + 1) % alignment) % alignment, ' ').push_back('\n');
-  if (header.size() > 0xffff) throw Error(ErrorCode::argument, "write_npy", path + ": too many dimensions");
-  std::string bytes{magic};
-  bytes += {'\x01', '\x00', static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)};
-  bytes += header;
+  std::string bytes = npy_header(array.type == DataType::f32 ? "<f4" : "<f8", array.shape, path);
   encode_values(array, path, "write_npy", bytes);
   return bytes;
 }
 
+std::string npy_bytes(const ComplexArray& array, const std::string& path) {
+  check_values(array.shape, array.values.size(), path, "write_npy");
+  return npy_header("<c16", array.shape, path)
+      .append(reinterpret_cast<const char*>(array.values.data()), array.values.size() * sizeof(std::complex<double>));
+}
+
 void write_npy(const std::string& path, const Array& array) {
+  StagedFile(path, npy_bytes(array, path), "write_npy").commit();
+}
+
+void write_npy(const std::string& path, const ComplexArray& array) {
   StagedFile(path, npy_bytes(array, path), "write_npy").commit();
 }
 

@@ -9,5 +9,6 @@ namespace rtf {
 
 // `path` is for error messages only.
 std::string npy_bytes(const Array& array, const std::string& path);
+std::string npy_bytes(const ComplexArray& array, const std::string& path);
 
 }  // namespace rtf

@@ -57,6 +57,14 @@ double l1_norm(std::span<const double> x) {
   return sum;
 }
 
+int binary_exponent(std::span<const double> x) {
+  double largest = 0;
+  for (const double value : x) largest = std::max(largest, std::abs(value));
+  int exponent = 0;
+  std::frexp(largest, &exponent);
+  return exponent;
+}
+
 std::vector<double> with_leading_one(std::span<const double> a) {
   std::vector<double> polynomial{1.0};
   polynomial.insert(polynomial.end(), a.begin(), a.end());

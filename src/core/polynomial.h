@@ -13,6 +13,9 @@ std::vector<double> multiply(std::span<const double> x, std::span<const double> 
 // sum |x_i|.
 double l1_norm(std::span<const double> x);
 
+// The e with 2^(e-1) <= max |x_i| < 2^e; 0 when all are zero. Divided by 2^e, squares fit a double.
+int binary_exponent(std::span<const double> x);
+
 // 1, a_1, ..., a_n.
 std::vector<double> with_leading_one(std::span<const double> a);
 

@@ -35,21 +35,4 @@ void validate(const Coefficients& coefficients, const char* operation) {
       fail(ErrorCode::argument, operation, "h0[{}] is {}; coefficients must be finite", c, h0[c]);
 }
 
-StateSpace to_state_space(const TransferFunction& tf, std::size_t channel) {
-  validate(tf, "to_state_space");
-  if (channel >= tf.channels) fail(ErrorCode::argument, "to_state_space", "channel {} of {}", channel, tf.channels);
-  const std::size_t n = tf.order;
-  const CoefficientsView view(tf);
-  StateSpace system;
-  system.order = n;
-  system.A.assign(n * n, 0.0);
-  for (std::size_t k = 0; k < n; ++k) system.A[k] = -view.denominator(channel)[k];
-  for (std::size_t k = 1; k < n; ++k) system.A[k * n + k - 1] = 1.0;
-  system.B.assign(n, 0.0);
-  if (n > 0) system.B[0] = 1.0;
-  system.C.assign(view.numerator(channel), view.numerator(channel) + n);
-  system.D = tf.h0[channel];
-  return system;
-}
-
 }  // namespace rtf

@@ -157,8 +157,8 @@ class BlockFft {
   template <int t1>
   __device__ __forceinline__ float2 weight(int s) const {
     if constexpr (splits == 1) {
-      constexpr constant::Root w = constant::root(-t1, 4 * radix);
-      return {w.re, w.im};
+      constexpr float2 w = constant::root(-t1, 4 * radix).as<float2>();
+      return w;
     } else {
       return load_here(
           roots.at + (((4 * split_ - 1) * (t1 + radix * s) * (root_count / (4 * splits * radix))) & (root_count - 1)));

@@ -54,8 +54,8 @@ class Columns {
  private:
   template <int t1>
   static __device__ __forceinline__ float2 weight() {
-    constexpr constant::Root w = constant::root(-t1, 4 * blocks);
-    return {w.re, w.im};
+    constexpr float2 w = constant::root(-t1, 4 * blocks).as<float2>();
+    return w;
   }
   // f(j, first, power): the factor of frequency f is first * power[0]^f, the weight of the column included.
   template <class F>

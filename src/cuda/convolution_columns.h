@@ -98,8 +98,8 @@ class ColumnFft {
   // Of the right-angle weight, the part that depends on i.
   template <int i>
   static __device__ __forceinline__ float2 weight() {
-    constexpr constant::Root at = constant::root(-i, 64);
-    return {at.re, at.im};
+    constexpr float2 at = constant::root(-i, 64).as<float2>();
+    return at;
   }
 
   // f(index, factor) between columns and rows, the weight of the column included.

@@ -1,0 +1,25 @@
+// The options of `rtf filter`, and its two ways: arrays whole, sound files piece by piece.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common.h"
+#include "rtf/filter.h"
+
+namespace rtf::cli {
+
+struct FilterCommandOptions : CommonOptions {
+  std::string input, output, method = "auto", initial_state, final_state, dtype;
+  std::size_t chunk = 0;
+};
+
+FilterMethod filter_method(const std::string& name);
+
+// The state that --initial-state names, or zeros: (batch, channels, order).
+std::vector<double> initial_state(const FilterCommandOptions& options, const std::vector<std::size_t>& shape);
+
+bool is_wav(const std::string& path);
+void filter_wav(const FilterCommandOptions& options, const AnyTransferFunction& file);
+
+}  // namespace rtf::cli

@@ -1,0 +1,100 @@
+// rtf fit: a filter from samples of its kernel.
+#include "rtf/fit.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+
+#include "common.h"
+#include "core/array_bytes.h"
+#include "core/atomic_file.h"
+#include "progress_executor.h"
+
+namespace rtf::cli {
+namespace {
+
+struct KernelFitOptions : CommonOptions {
+  std::size_t order = 0;
+  std::string method = "iterative", output;
+  bool shared = false;
+};
+
+void add_options(CLI::App& command, KernelFitOptions& options) {
+  add_count(command, "--order", options.order, "order of the filter, from 0 on", 0)->required();
+  command
+      .add_option("--method", options.method,
+                  "hankel is balanced truncation, prony linear prediction; iterative improves the better of both")
+      ->type_name("METHOD")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"hankel", "prony", "iterative"}));
+  command.add_flag("--shared", options.shared, "one denominator for all channels");
+  add_output(command, options.output, "plain filter file to write, JSON or .safetensors");
+}
+
+[[noreturn]] void fail(const std::string& message) { throw Error(ErrorCode::argument, "fit", message); }
+
+Array read_kernel(const std::string& path) {
+  Array kernel = read_npy(path);
+  if (kernel.shape.size() != 1 && kernel.shape.size() != 2)
+    fail(fmt::format("{} has shape {}, expected (length) or (channels, length)", path, shape_text(kernel.shape)));
+  if (kernel.values.empty()) fail(fmt::format("{} has shape {}: nothing to fit", path, shape_text(kernel.shape)));
+  for (std::size_t i = 0; i < kernel.values.size(); ++i)
+    if (!std::isfinite(kernel.values[i]))
+      fail(fmt::format("{} holds {} at flat index {}, expected finite samples", path, kernel.values[i], i));
+  return kernel;
+}
+
+// Singular values stand beside the first channel of their group.
+void print_rows(const Fit& fit) {
+  const TransferFunction& tf = fit.tf;
+  const bool hankel = std::any_of(fit.hankel.begin(), fit.hankel.end(), [](const auto& row) { return !row.empty(); });
+  fmt::print("{:>9} {:>14} {:>12} {:>6}", "channel", "relative error", "pole radius", "stable");
+  if (hankel) fmt::print(" {:>14} {:>14}", "sigma_1", fmt::format("sigma_{}", tf.order + 1));
+  fmt::print("\n");
+  for (std::size_t c = 0; c < tf.channels; ++c) {
+    const std::size_t g = tf.group_of(c);
+    const std::vector<double>& sigma = fit.hankel[g];
+    fmt::print("{:>9} {:>14.6e} {:>12} {:>6}", c, fit.error[c], radius_text(fit.radius[g]),
+               fit.radius[g] < 1 ? "yes" : "NO");
+    if (!sigma.empty() && (c == 0 || tf.group_of(c - 1) != g))
+      fmt::print(" {:>14.6e} {:>14.6e}", sigma.front(), sigma.size() > tf.order ? sigma[tf.order] : 0.0);
+    fmt::print("\n");
+  }
+}
+
+void run(const KernelFitOptions& options) {
+  static const std::map<std::string, FitMethod> methods = {
+      {"hankel", FitMethod::hankel}, {"prony", FitMethod::prony}, {"iterative", FitMethod::iterative}};
+  check_output(options.output, "fit");
+  const Array kernel = read_kernel(options.filter);
+  const std::size_t channels = kernel.shape.size() == 1 ? 1 : kernel.shape[0], length = kernel.shape.back();
+  const auto order = static_cast<double>(options.order);
+  // Coefficients; and of the least squares, unless the numerator alone does it, two matrices a worker.
+  require_memory(2 * static_cast<double>(channels) * order +
+                     (options.order + 1 < length ? 2 * order * static_cast<double>(length) : 0),
+                 fmt::format("{}: a fit of order {}", options.filter, options.order));
+  ProgressExecutor executor(default_executor(), options.quiet);
+  const FitOptions how{options.order, methods.at(options.method), options.shared ? std::size_t{1} : 0};
+  const Fit result = naming(options.filter, [&] { return fit(kernel.values, channels, length, how, executor); });
+  write_filter(options.output, result.tf);
+  say(options, fmt::format("{}: plain filter, {} channel{}, order {}, method {}, fitted to {} samples", options.output,
+                           channels, channels == 1 ? "" : "s", options.order, options.method, length));
+  if (!options.quiet) print_rows(result);
+}
+
+}  // namespace
+
+void add_fit(CLI::App& app) {
+  auto options = std::make_shared<KernelFitOptions>();
+  CLI::App& command = *app.add_subcommand("fit", "Find a stable filter of a given order for samples of a kernel");
+  add_common(command, *options,
+             "  echo '{\"a\": [-1.2, 0.81], \"b\": [1, 0.5], \"h0\": 0}' > resonator.json\n"
+             "  rtf kernel resonator.json --length 100 -o k.npy\n"
+             "  rtf fit k.npy --order 2 -o fitted.json",
+             "KERNEL", "npy file of the samples, shape (length) or (channels, length)");
+  add_options(command, *options);
+  command.callback([options] { run(*options); });
+}
+
+}  // namespace rtf::cli

@@ -1,0 +1,135 @@
+// rtf freqz: the frequency response of every channel on a grid, and what the response is at most.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numbers>
+#include <optional>
+
+#include "common.h"
+#include "core/array_bytes.h"
+#include "core/atomic_file.h"
+#include "core/npy_bytes.h"
+#include "rtf/conversion.h"
+#include "rtf/response.h"
+#include "rtf/stability.h"
+
+namespace rtf::cli {
+namespace {
+
+struct FreqzOptions : CommonOptions {
+  std::size_t points = 512;
+  bool whole = false, json = false, norms = false;
+  std::string output, group_delay;
+};
+
+void add_options(CLI::App& command, FreqzOptions& options) {
+  add_count(command, "--points", options.points, "number of angles")->default_str("512");
+  command.add_flag("--whole", options.whole, "angles 2 pi k / N around the circle, not pi k / N on its upper half");
+  command.add_option("--group-delay", options.group_delay, "npy file for the group delay in samples, (channels, N)")
+      ->type_name("FILE");
+  command.add_flag("--norms", options.norms,
+                   fmt::format("print the norms whatever the order: beyond {} they take long", kLargestOrderWithNorms));
+  command.add_flag("--json", options.json, "print the figures as JSON, Hankel singular values among them");
+  add_output(command, options.output, "npy file for the response, complex128, shape (channels, N)");
+}
+
+struct Figures {
+  std::vector<bool> stable;
+  std::vector<std::complex<double>> ends;  // H at 0 and at pi, channel by channel
+  std::vector<double> h2;
+  std::vector<Peak> peak;  // empty where it was not searched for
+};
+
+Figures figures_of(const TransferFunction& tf, bool with_peak) {
+  Figures figures{{}, frequency_response(tf, std::vector{0.0, std::numbers::pi}), h2_norm(tf), {}};
+  if (with_peak) figures.peak = h_infinity_norm(tf);
+  for (std::size_t c = 0; c < tf.channels; ++c)
+    figures.stable.push_back(is_stable({CoefficientsView(tf).denominator(c), tf.order}));
+  return figures;
+}
+
+// H is real at 0 and pi. Infinite divided by zero in complex numbers is infinite in one part and nan in the other.
+std::string real_text(std::complex<double> value) {
+  if (!std::isnan(value.real())) return fmt::format("{:.6g}", value.real());
+  return std::isinf(value.imag()) ? "inf" : "nan";  // the sign of a nan says nothing
+}
+
+void print_table(const Figures& figures) {
+  fmt::print("{:>9} {:>7} {:>12} {:>12} {:>12} {:>9} {:>12}\n", "channel", "stable", "H at 0", "H at pi", "max |H|",
+             "angle/pi", "H2 norm");
+  for (std::size_t c = 0; c < figures.h2.size(); ++c) {
+    std::string peak = "-", place = "-";
+    if (!figures.peak.empty()) {
+      const auto [value, angle] = figures.peak[c];
+      peak = fmt::format("{:.6g}", value);
+      if (!std::isnan(angle)) place = fmt::format("{:.6f}", angle / std::numbers::pi);
+    }
+    fmt::print("{:>9} {:>7} {:>12} {:>12} {:>12} {:>9} {:>12.6g}\n", c, figures.stable[c] ? "yes" : "NO",
+               real_text(figures.ends[2 * c]), real_text(figures.ends[2 * c + 1]), peak, place, figures.h2[c]);
+  }
+}
+
+// Numbers that are not finite become null.
+void print_json(const TransferFunction& tf, const Figures& figures) {
+  nlohmann::ordered_json channels = nlohmann::ordered_json::array();
+  for (std::size_t c = 0; c < tf.channels; ++c) {
+    nlohmann::ordered_json hankel;
+    if (figures.stable[c]) hankel = hankel_singular_values(select_channel(tf, c));
+    channels.push_back({{"stable", static_cast<bool>(figures.stable[c])},
+                        {"at_0", figures.ends[2 * c].real()},
+                        {"at_pi", figures.ends[2 * c + 1].real()},
+                        {"h_infinity_norm", figures.peak[c].value},
+                        {"h_infinity_angle", figures.peak[c].angle},
+                        {"h2_norm", figures.h2[c]},
+                        {"hankel_singular_values", std::move(hankel)}});
+  }
+  fmt::print("{}\n", nlohmann::ordered_json{{"channels", std::move(channels)}}.dump());
+}
+
+void run(const FreqzOptions& options) {
+  check_output(options.output, "freqz");
+  if (!options.group_delay.empty()) {
+    check_output(options.group_delay, "freqz");
+    require_two_files(options.output, options.group_delay, "the response and the group delay");
+  }
+  const TransferFunction tf = plain_filter(options.filter, read_filter(options.filter));
+  require_memory(
+      2 * static_cast<double>(tf.channels) * static_cast<double>(options.points),
+      fmt::format("{}: a response of {} channels at {} points", options.filter, tf.channels, options.points));
+
+  std::vector<double> angles(options.points);
+  const double step = (options.whole ? 2 : 1) * std::numbers::pi / static_cast<double>(options.points);
+  for (std::size_t k = 0; k < angles.size(); ++k) angles[k] = step * static_cast<double>(k);
+  const std::vector<std::size_t> shape = {tf.channels, options.points};
+  // All that can fail comes before the first file gets its name.
+  std::optional<StagedFile> delay;
+  if (!options.group_delay.empty())
+    delay.emplace(options.group_delay, npy_bytes(Array{shape, group_delay(tf, angles)}, options.group_delay), "freqz");
+  StagedFile response(options.output, npy_bytes(ComplexArray{shape, frequency_response(tf, angles)}, options.output),
+                      "freqz");
+  std::optional<Figures> figures;
+  const bool with_peak = options.json || options.norms || tf.order <= kLargestOrderWithNorms;
+  if (options.json || !options.quiet) figures = figures_of(tf, with_peak);
+  response.commit();
+  if (delay) delay->commit();
+  if (options.json) return print_json(tf, *figures);
+  if (options.quiet) return;
+  fmt::print("{}: response {}, c128, angles {}pi k / {}\n", options.output, shape_text(shape),
+             options.whole ? "2 " : "", options.points);
+  print_table(*figures);
+  if (!with_peak)
+    fmt::print("max |H| is left out beyond order {}, where the search takes long; --norms prints it\n",
+               kLargestOrderWithNorms);
+}
+
+}  // namespace
+
+void add_freqz(CLI::App& app) {
+  add_command<FreqzOptions>(app, "freqz", "Write the frequency response of every channel, and print its norms",
+                            "  echo '{\"a\": [-1.2, 0.81], \"b\": [1, 0], \"h0\": 0}' > resonator.json\n"
+                            "  rtf freqz resonator.json -o h.npy --points 1024",
+                            add_options, run);
+}
+
+}  // namespace rtf::cli

@@ -1,0 +1,268 @@
+// rtf plot: one channel in one picture.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <numbers>
+
+#include "common.h"
+#include "core/atomic_file.h"
+#include "figure.h"
+#include "rtf/conversion.h"
+#include "rtf/executor.h"
+#include "rtf/response.h"
+#include "rtf/stability.h"
+
+namespace rtf::cli {
+namespace {
+
+constexpr double kPi = std::numbers::pi;
+constexpr double kWidth = 960, kHeight = 740;
+constexpr Box kKernelBox{80, 92, 520, 150}, kMagnitudeBox{80, 312, 520, 150}, kPhaseBox{80, 532, 520, 150};
+constexpr Box kMapBox{672, 92, 262, 262}, kLastBox{672, 448, 262, 234};
+
+struct PlotOptions : CommonOptions {
+  std::size_t channel = 0, length = 0;
+  std::string output;
+};
+
+void add_options(CLI::App& command, PlotOptions& options) {
+  add_count(command, "--channel", options.channel, "which channel, from 0 on", 0)->type_name("C")->default_str("0");
+  add_count(command, "--length", options.length, "samples of the impulse response (default: until it has died out)");
+  add_output(command, options.output, "svg file for the picture");
+}
+
+struct Channel {
+  TransferFunction tf;  // of this channel alone
+  std::vector<std::complex<double>> poles, zeros;
+  double radius = 0;
+  bool stable = false;
+};
+
+Channel examine(const TransferFunction& all, std::size_t index) {
+  Channel channel;
+  channel.tf = select_channel(all, index);
+  channel.stable = is_stable(channel.tf.a);
+
+  // The zeros are the roots of h0 A + B; leading zeros, a delay, lower its degree.
+  std::vector<double> numerator = {channel.tf.h0[0]};
+  for (std::size_t k = 0; k < all.order; ++k) numerator.push_back(channel.tf.h0[0] * channel.tf.a[k] + channel.tf.b[k]);
+  const auto first = std::find_if(numerator.begin(), numerator.end(), [](double value) { return value != 0; });
+  std::vector<double> monic;
+  if (first != numerator.end())
+    for (auto it = first + 1; it != numerator.end(); ++it) monic.push_back(*it / *first);
+  // A first coefficient next to nothing sends a zero to infinity.
+  if (!std::all_of(monic.begin(), monic.end(), [](double value) { return std::isfinite(value); })) monic.clear();
+
+  // Nearly all the time of a picture of high order goes into these two.
+  parallel_for(default_executor(), 2, [&](std::size_t which, std::size_t) {
+    which == 0 ? channel.poles = poles(channel.tf.a) : channel.zeros = poles(monic);
+  });
+  channel.radius = channel.poles.empty() ? 0 : std::abs(channel.poles.front());
+  return channel;
+}
+
+std::size_t default_length(const Channel& channel) {
+  constexpr double kShortest = 40, kLongest = 2000;
+  if (!channel.stable) return 100;
+  const double decay = channel.radius > 0 ? std::log(1e-3) / std::log(channel.radius) : 0;
+  return static_cast<std::size_t>(std::clamp(decay + static_cast<double>(channel.tf.order), kShortest, kLongest));
+}
+
+// At most two points a pixel: the smallest and the largest value of every piece.
+std::vector<Point> samples(const std::vector<double>& values, double pixels) {
+  const auto pieces = static_cast<std::size_t>(pixels);
+  std::vector<Point> points;
+  if (values.size() <= 2 * pieces) {
+    for (std::size_t t = 0; t < values.size(); ++t) points.push_back({static_cast<double>(t), values[t]});
+    return points;
+  }
+  for (std::size_t piece = 0; piece < pieces; ++piece) {
+    const auto begin = values.begin() + static_cast<std::ptrdiff_t>(values.size() * piece / pieces);
+    const auto end = values.begin() + static_cast<std::ptrdiff_t>(values.size() * (piece + 1) / pieces);
+    auto [low, high] = std::minmax_element(begin, end);
+    if (high < low) std::swap(low, high);
+    for (const auto it : {low, high}) points.push_back({static_cast<double>(it - values.begin()), *it});
+  }
+  return points;
+}
+
+void draw_response(Svg& svg, const Box& box, const std::string& title, const std::vector<double>& values) {
+  const double last = std::max(1.0, static_cast<double>(values.size()) - 1);
+  Interval range = interval_of(values);
+  range = {std::min(range.low, 0.0), std::max(range.high, 0.0)};
+  Panel panel(svg, box, title, {{-0.02 * last, 1.02 * last}, "sample"}, {range, ""});
+  const std::vector<Point> points = samples(values, box.width);
+  static_cast<double>(values.size()) <= box.width / 6 ? panel.stems(points) : panel.curve(points);
+  const auto huge = std::count_if(values.begin(), values.end(), [](double value) { return !is_drawable(value); });
+  if (huge > 0) panel.footnote(fmt::format("{} samples beyond {:g} are not shown", huge, kLargestDrawn));
+}
+
+// A uniform grid, and more where a pole or a zero close to the circle makes the curve turn.
+std::vector<double> curve_angles(const Channel& channel) {
+  std::vector<double> angles;
+  const std::size_t grid = std::max<std::size_t>(512, 4 * channel.tf.order);
+  for (std::size_t i = 0; i <= grid; ++i) angles.push_back(kPi * static_cast<double>(i) / static_cast<double>(grid));
+  for (const auto* roots : {&channel.poles, &channel.zeros})
+    for (const std::complex<double> root : *roots) {
+      const double width = std::abs(1 - std::abs(root));
+      if (root.imag() < 0 || width > 0.05) continue;
+      for (const double offset : {-4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 4.0})
+        angles.push_back(std::clamp(std::arg(root) + offset * width, 0.0, kPi));
+    }
+  std::sort(angles.begin(), angles.end());
+  angles.erase(std::unique(angles.begin(), angles.end()), angles.end());
+  return angles;
+}
+
+void draw_frequency_response(Svg& svg, const Channel& channel) {
+  const std::vector<double> angles = curve_angles(channel);
+  const auto response = frequency_response(channel.tf, angles);
+  std::vector<double> decibels, phases;
+  std::vector<Point> magnitude, phase;
+  double before = 0;
+  for (std::size_t i = 0; i < angles.size(); ++i) {
+    decibels.push_back(20 * std::log10(std::abs(response[i])));
+    magnitude.push_back({angles[i] / kPi, decibels.back()});
+    const bool defined = response[i] != 0.0 && std::isfinite(std::abs(response[i]));
+    // The turn closest to the point before: an unwrapped phase.
+    const double turned = defined ? std::arg(response[i]) / kPi : std::nan("");
+    if (defined) before = turned - 2 * std::round((turned - before) / 2);
+    phases.push_back(defined ? before : turned);
+    phase.push_back({angles[i] / kPi, phases.back()});
+  }
+  // A zero on the circle goes down without end: 100 dB are shown.
+  double top = -HUGE_VAL;
+  for (const double value : decibels)
+    if (std::isfinite(value)) top = std::max(top, value);
+  for (double& value : decibels) value = std::max(value, top - 100);
+  const Interval range = interval_of(decibels);
+  Panel magnitudes(svg, kMagnitudeBox, "Magnitude", {{0, 1}, "angle / \u03c0"}, {range, "dB"});
+  magnitudes.curve(magnitude);
+  Panel turns(svg, kPhaseBox, "Phase", {{0, 1}, "angle / \u03c0"}, {interval_of(phases), "phase / \u03c0"});
+  turns.curve(phase);
+  // An empty panel says why it is empty.
+  if (std::none_of(phases.begin(), phases.end(), [](double value) { return std::isfinite(value); }))
+    for (Panel* panel : {&magnitudes, &turns}) panel->footnote("H is zero, or too large to evaluate, at every angle");
+}
+
+// Marks every root that is in the picture, with its multiplicity where several coincide; returns how many are not.
+std::size_t draw_roots(Panel& panel, const std::vector<std::complex<double>>& roots, bool are_poles, double unit) {
+  std::size_t outside = 0;
+  // So small that many of them along the circle stay apart.
+  const double size = std::clamp(kMarkerSize * 64 / std::max(1.0, static_cast<double>(roots.size())), 1.2, kMarkerSize);
+  std::vector<bool> drawn(roots.size(), false);
+  for (std::size_t i = 0; i < roots.size(); ++i) {
+    if (drawn[i]) continue;
+    if (!panel.contains(roots[i].real(), roots[i].imag())) {
+      ++outside;
+      continue;
+    }
+    std::size_t count = 1;
+    for (std::size_t j = i + 1; j < roots.size(); ++j)
+      if (!drawn[j] && std::abs(roots[j] - roots[i]) < 1e-6) {
+        drawn[j] = true;
+        ++count;
+      }
+    are_poles ? panel.cross(roots[i].real(), roots[i].imag(), size)
+              : panel.ring(roots[i].real(), roots[i].imag(), size);
+    if (count > 1)
+      panel.note(roots[i].real() + 7 * unit, roots[i].imag() + (are_poles ? 6 : -14) * unit, fmt::format("{}", count),
+                 Anchor::start);
+  }
+  return outside;
+}
+
+void draw_map(Svg& svg, const Channel& channel) {
+  double reach = 1.25;
+  for (const auto* roots : {&channel.poles, &channel.zeros})
+    for (const std::complex<double> root : *roots)
+      if (std::abs(root) <= 2.5) reach = std::max(reach, 1.1 * std::abs(root));
+  const Interval range{-reach, reach};
+  Panel panel(svg, kMapBox, "Poles \u00d7 and zeros \u25cb", {range, "real part"}, {range, "imaginary part"});
+  panel.unit_circle();
+  const double unit = 2 * reach / kMapBox.width;
+  const std::size_t outside =
+      draw_roots(panel, channel.zeros, false, unit) + draw_roots(panel, channel.poles, true, unit);
+  if (outside > 0) panel.footnote(fmt::format("{} more outside", outside));
+}
+
+// Order 2: both poles are inside the circle exactly inside the triangle, and complex above the parabola.
+void draw_triangle(Svg& svg, const Channel& channel) {
+  const double a1 = channel.tf.a[0], a2 = channel.tf.a[1];
+  // Far outside the triangle the picture would show nothing else.
+  const double reach1 = std::clamp(1.1 * std::abs(a1), 2.3, 4.0), reach2 = std::clamp(1.1 * std::abs(a2), 1.3, 4.0);
+  Panel panel(svg, kLastBox, "Stability triangle", {{-reach1, reach1}, "a\u2081"}, {{-reach2, reach2}, "a\u2082"});
+  panel.area({{-2, 1}, {2, 1}, {0, -1}}, "region");
+  panel.area({{-1, 0}, {0, 1}, {1, 0}, {0, -1}}, "inner");
+  std::vector<Point> parabola;
+  for (int i = -40; i <= 40; ++i) parabola.push_back({i / 20.0, (i / 20.0) * (i / 20.0) / 4});
+  panel.curve(parabola, "border");
+  panel.note(0, 0.62, "complex");
+  panel.note(0, -0.42, "real");
+  panel.note(0, 1.07, "stable inside |a\u2081| < 1 + a\u2082 < 2");
+  panel.footnote("inner: |a\u2081| + |a\u2082| \u2264 1 (Montel)");
+  if (panel.contains(a1, a2)) {
+    panel.cross(a1, a2);
+  } else {
+    // Above the footnote, below the triangle.
+    panel.note(0, -0.8 * reach2, fmt::format("the filter is at ({:.3g}, {:.3g})", a1, a2));
+  }
+}
+
+std::string figures_line(const Channel& channel) {
+  std::string line = fmt::format("order {}, pole radius {:.6g}, {}", channel.tf.order, channel.radius,
+                                 channel.stable ? "stable" : "NOT stable");
+  const double h2 = h2_norm(channel.tf)[0];
+  if (!std::isfinite(h2)) return line;
+  line += fmt::format(", H2 norm {:.4g}", h2);
+  if (channel.tf.order > kLargestOrderWithNorms) return line;
+  const Peak peak = h_infinity_norm(channel.tf)[0];
+  if (std::isfinite(peak.value))
+    line += fmt::format(", largest |H| {:.4g} at {:.4g} \u03c0", peak.value, peak.angle / kPi);
+  return line;
+}
+
+void run(const PlotOptions& options) {
+  check_output(options.output, "plot");
+  const TransferFunction tf = plain_filter(options.filter, read_filter(options.filter));
+  if (options.channel >= tf.channels) {
+    throw Error(ErrorCode::argument, "plot",
+                fmt::format("channel {}; {} has channels 0 to {}", options.channel, options.filter, tf.channels - 1));
+  }
+  require_memory(static_cast<double>(tf.order) * static_cast<double>(tf.order) + static_cast<double>(options.length),
+                 fmt::format("{}: a picture of order {} and {} samples", options.filter, tf.order, options.length));
+  const Channel channel = examine(tf, options.channel);
+  const std::size_t length = options.length > 0 ? options.length : default_length(channel);
+
+  std::string title = std::filesystem::path(options.filter).filename().string();
+  if (tf.channels > 1) title += fmt::format(", channel {}", options.channel);
+  const std::string figures = figures_line(channel);
+  Svg svg(kWidth, kHeight, fmt::format("{}: {}", title, figures));
+  svg.text({kKernelBox.left, 32}, title, "strong");
+  svg.text({kKernelBox.left, 54}, figures, "ink");
+  const std::vector<double> kernel = exact_kernel(channel.tf, length);
+  draw_response(svg, kKernelBox, "Impulse response", kernel);
+  draw_frequency_response(svg, channel);
+  draw_map(svg, channel);
+  if (tf.order == 2) {
+    draw_triangle(svg, channel);
+  } else {
+    draw_response(svg, kLastBox, "Step response", step_response(kernel, length));
+  }
+  StagedFile(options.output, svg.finish(), "plot").commit();
+  say(options,
+      fmt::format("{}: channel {} of {}, {} samples", options.output, options.channel, options.filter, length));
+}
+
+}  // namespace
+
+void add_plot(CLI::App& app) {
+  add_command<PlotOptions>(app, "plot", "Draw a channel: impulse and frequency response, poles and zeros",
+                           "  echo '{\"a\": [-1.2, 0.81], \"b\": [1, 0], \"h0\": 0}' > resonator.json\n"
+                           "  rtf plot resonator.json -o resonator.svg",
+                           add_options, run);
+}
+
+}  // namespace rtf::cli

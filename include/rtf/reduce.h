@@ -1,0 +1,31 @@
+// Model reduction by balanced truncation: the states that the input reaches least and the output shows least go.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "rtf/executor.h"
+#include "rtf/state_space.h"
+#include "rtf/transfer_function.h"
+
+namespace rtf {
+
+struct StateSpaceReduction {
+  StateSpace system;           // of the order asked for, or less where the given system has no more; balanced
+  std::vector<double> hankel;  // Hankel singular values of the given system, largest first
+  double bound = 0;  // on the largest singular value of the difference over all frequencies: 2 (sum of those cut)
+};
+
+// Throws ErrorCode::unstable unless every pole is inside the circle.
+StateSpaceReduction reduce(const StateSpace& system, std::size_t order);
+
+struct Reduction {
+  TransferFunction tf;                      // groups as they were
+  std::vector<std::vector<double>> hankel;  // (groups)(order): of one input and the channels of the group as outputs
+  std::vector<double> bound;                // (groups)
+  std::vector<double> error;                // (channels): max |H - reduced H| on a grid of frequencies and at all poles
+};
+
+Reduction reduce(const TransferFunction& tf, std::size_t order, Executor& executor = default_executor());
+
+}  // namespace rtf

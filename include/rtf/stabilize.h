@@ -1,0 +1,38 @@
+// A stable filter in place of one whose poles training has driven outside the circle.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "rtf/executor.h"
+#include "rtf/transfer_function.h"
+
+namespace rtf {
+
+enum class StabilizeMethod {
+  reflect,  // poles outside become 1 / conj(p), and |H| stays as it is on the whole circle; the phase changes
+  refit,    // stable denominators of the same order fitted to the kernel; never worse than reflect in l2
+  montel,   // denominators scaled onto sum |a| <= 0.999 (montel_norm), numerators fitted to the kernel
+};
+
+inline constexpr double montel_norm = 0.999;
+
+template <class Value>
+struct Stabilized {
+  Value value;                        // denominators that needed no change, and their channels, are as they were
+  std::vector<double> error;          // (channels): |kernel - new kernel| / |kernel| in l2 over the length
+  std::vector<double> reflect_error;  // what reflect leaves; infinite where a pole on the circle cannot be reflected
+  // (channels), of reflect alone: what rounding leaves of |H| as it was, max ||H'| / |H| - 1| on a grid of frequencies.
+  std::vector<double> magnitude_change;
+};
+
+// The kernel is the exact response over `length` samples.
+Stabilized<TransferFunction> stabilize(const TransferFunction& tf, StabilizeMethod method, std::size_t length,
+                                       Executor& executor = default_executor());
+
+// The kernel is Algorithm 1's at the trained length, to which the result is trained again. What reflect keeps is the
+// magnitude of the trained b~ / A + h0, whose samples are that kernel's spectrum.
+Stabilized<TrainedTransferFunction> stabilize(const TrainedTransferFunction& trained, StabilizeMethod method,
+                                              Executor& executor = default_executor());
+
+}  // namespace rtf

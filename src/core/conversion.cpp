@@ -1,0 +1,288 @@
+#include "rtf/conversion.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/arguments.h"
+#include "core/check_finite.h"
+#include "core/conjugate_pairs.h"
+#include "core/form_kernel.h"
+#include "core/form_scale.h"
+#include "core/from_rational.h"
+
+namespace rtf {
+namespace {
+
+using Wide = DoubleDouble;
+
+// Past this size products of 106 bits overflow inside.
+constexpr double largest_measured = 0x1p960;
+
+// Of the largest value: an error from here on leaves no digit of the kernel.
+constexpr double hopeless_error = 0.1;
+
+void check(const TransferFunction& tf, const char* operation) {
+  rtf::validate(tf, operation);
+  if (tf.channels != 1)
+    fail(ErrorCode::argument, operation, "a transfer function of {} channels; select_channel() takes one of them",
+         tf.channels);
+}
+
+void check(const PolynomialRatio& ratio, const char* operation) {
+  check_finite(operation, "b", ratio.b);
+  check_finite(operation, "a", ratio.a);
+  if (ratio.b.empty() || ratio.a.empty())
+    fail(ErrorCode::argument, operation, "{} has no values; at least one is needed", ratio.b.empty() ? "b" : "a");
+  if (ratio.a[0] == 0)
+    fail(ErrorCode::argument, operation,
+         "a[0] is 0; it must not be, or the system would answer before its input: drop leading zeros of both");
+}
+
+void check(const StateSpace& system, const char* operation) {
+  rtf::validate(system, operation);
+  if (system.inputs != 1 || system.outputs != 1)
+    fail(ErrorCode::argument, operation, "a state space of {} inputs and {} outputs; one of each is needed",
+         system.inputs, system.outputs);
+}
+
+void check(const Modal& modal, const char* operation) {
+  check_count(operation, "residues", modal.residues.size(), modal.poles.size());
+  check_finite(operation, "h0", {&modal.h0, 1});
+  for (std::size_t i = 0; i < modal.poles.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (std::abs(modal.poles[i] - modal.poles[j]) <=
+          4 * std::numeric_limits<double>::epsilon() * std::abs(modal.poles[i]))
+        fail(ErrorCode::argument, operation, "poles[{}] is {}, and so is poles[{}]; modal needs distinct poles", i,
+             complex_text(modal.poles[i]), j);
+  for (const PairedValue& x : conjugate_pairs(operation, "poles", modal.poles)) {
+    const std::complex<double> upper = modal.residues[x.index], lower = modal.residues[x.partner];
+    if (!std::isfinite(std::abs(upper)) || !(std::abs(upper - std::conj(lower)) <= 1e-8 * std::abs(upper)))
+      fail(ErrorCode::argument, operation, "residues[{}] is {}, that of the conjugate pole {}; they must be conjugate",
+           x.index, complex_text(upper), complex_text(lower));
+  }
+}
+
+void check(const ZeroPoleGain& zpk, const char* operation) {
+  check_finite(operation, "gain", {&zpk.gain, 1});
+  check_finite(operation, "h0", {&zpk.h0, 1});
+  conjugate_pairs(operation, "zeros", zpk.zeros);
+  conjugate_pairs(operation, "poles", zpk.poles);
+  if (zpk.zeros.size() > zpk.poles.size())
+    fail(ErrorCode::argument, operation, "{} zeros and {} poles; more zeros than poles would answer before the input",
+         zpk.zeros.size(), zpk.poles.size());
+}
+
+void check(const SecondOrderSections& sos, const char* operation) {
+  if (sos.sections.empty()) fail(ErrorCode::argument, operation, "no sections; at least one is needed");
+  for (std::size_t i = 0; i < sos.sections.size(); ++i) {
+    const auto& section = sos.sections[i];
+    for (const double x : section)
+      if (!std::isfinite(x)) fail(ErrorCode::argument, operation, "section {} holds {}; numbers must be finite", i, x);
+    if (section[3] == 0) fail(ErrorCode::argument, operation, "section {} has a0 = 0; it must not be 0", i);
+  }
+}
+
+// How many samples of every row of kernels stay within what can be measured.
+std::size_t measured_length(const std::vector<Wide>& kernels, std::size_t length) {
+  std::size_t shortest = length;
+  for (std::size_t i = 0; i < kernels.size(); ++i)
+    if (!(std::abs(kernels[i].high) < largest_measured)) shortest = std::min(shortest, i % length);
+  return shortest;
+}
+
+// Compares kernels of `length` samples each, row by row.
+template <class Source, class Target>
+void measure(const Source& source, const Target& target, std::size_t length, ConversionReport& report) {
+  const std::vector<Wide> expected = wide_kernel(source, length), actual = wide_kernel(target, length);
+  report.length = measured_length(expected, length);
+  if (report.length == 0)
+    fail(ErrorCode::unsupported, "convert", "the kernel overflows at its first sample: there is nothing to compare");
+  double largest = 0, difference = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (i % length >= report.length) continue;
+    largest = std::max(largest, std::abs(expected[i].high));
+    const double change = std::abs((actual[i] - expected[i]).high);
+    difference = std::max(difference, std::isfinite(change) ? change : HUGE_VAL);
+  }
+  report.error = largest > 0 ? difference / largest : difference;
+  report.condition = std::max(sensitivity(source, report.length), sensitivity(target, report.length));
+}
+
+void check_options(const ConversionOptions& options, const char* operation) {
+  if (options.report_length < 1) fail(ErrorCode::argument, operation, "report_length is 0; at least 1 is needed");
+}
+
+std::string joined(const std::string& first, const std::string& second) {
+  return first.empty() || first == second ? second : second.empty() ? first : first + ", " + second;
+}
+
+// Makes the target by each route there is and keeps the one with the smaller error.
+template <class Make>
+auto best_route(bool state_space, const ConversionOptions& options, const Make& make) {
+  using enum StateSpaceMethod;
+  auto best = make(options.method == eigenvalues ? eigenvalues : markov);
+  if (!state_space || options.method != automatic) return best;
+  auto other = make(eigenvalues);
+  return other.report.error < best.report.error ? other : best;
+}
+
+// Zeros that are to be of something else than the file's are the one reason not to copy.
+bool may_copy(const System& source, const ConversionOptions& options) {
+  const auto* zpk = std::get_if<ZeroPoleGain>(&source);
+  if (!zpk || options.feed_through == FeedThrough::automatic) return true;
+  const bool feeds_through = zpk->gain != 0 && zpk->zeros.size() == zpk->poles.size();
+  return options.feed_through == FeedThrough::inside ? zpk->h0 == 0 : !feeds_through;
+}
+
+// What the way from the source's poles and zeros, or else from its coefficients, is called.
+struct Way {
+  const char *from_factors, *from_coefficients;
+};
+
+template <class Make>
+auto convert(const char* operation, const System& source, const ConversionOptions& options, const Way& way,
+             const Make& make) {
+  using Target = decltype(make(Rational()));
+  validate(source, operation);
+  check_options(options, operation);
+  const int exponent = excess_exponent(source);
+  const System moderate = scaled(source, -exponent);
+  if (const auto* same = std::get_if<Target>(&source); same && may_copy(source, options)) {
+    Converted<Target> copy{*same, {}};
+    measure(moderate, moderate, options.report_length, copy.report);
+    return copy;
+  }
+  auto best = best_route(std::holds_alternative<StateSpace>(source), options, [&](StateSpaceMethod route) {
+    const Rational rational = to_rational(moderate, route);
+    Converted<Target> result{scaled(make(rational), exponent), {}};
+    try {
+      check(result.value, operation);
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      fail(ErrorCode::unsupported, operation, "the result is not a system: {}", text.substr(text.find("] ") + 2));
+    }
+    measure(moderate, System(scaled(result.value, -exponent)), options.report_length, result.report);
+    result.report.method =
+        rational.numerator && way.from_factors ? way.from_factors : joined(rational.method, way.from_coefficients);
+    return result;
+  });
+  if (!(best.report.error < hopeless_error))
+    fail(ErrorCode::unsupported, operation,
+         "the result would be off by {:.1e} of the kernel's largest value: doubles of this form cannot hold it",
+         best.report.error);
+  return best;
+}
+
+}  // namespace
+
+const char* form_name(const System& system) {
+  static constexpr const char* names[] = {"tf", "ba", "ss", "modal", "zpk", "sos"};
+  return names[system.index()];
+}
+
+void validate(const System& system, const char* operation) {
+  std::visit([&](const auto& form) { check(form, operation); }, system);
+}
+
+Converted<TransferFunction> to_transfer_function(const System& source, const ConversionOptions& options) {
+  return convert("to_transfer_function", source, options, {nullptr, ""}, [](const Rational& r) { return rounded(r); });
+}
+
+Converted<PolynomialRatio> to_polynomial_ratio(const System& source, const ConversionOptions& options) {
+  return convert("to_polynomial_ratio", source, options, {nullptr, "coefficients"}, polynomial_ratio);
+}
+
+Converted<StateSpace> to_state_space(const System& source, const ConversionOptions& options) {
+  return convert("to_state_space", source, options, {nullptr, "companion form"},
+                 [](const Rational& r) { return to_state_space(rounded(r), 0); });
+}
+
+Converted<Modal> to_modal(const System& source, const ConversionOptions& options) {
+  return convert("to_modal", source, options, {"residues", "eigenvalues, residues"}, modal);
+}
+
+Converted<ZeroPoleGain> to_zero_pole_gain(const System& source, const ConversionOptions& options) {
+  return convert("to_zero_pole_gain", source, options, {"factors", "eigenvalues"},
+                 [&](const Rational& r) { return zero_pole_gain(r, options.feed_through); });
+}
+
+Converted<SecondOrderSections> to_sections(const System& source, const ConversionOptions& options) {
+  return convert("to_sections", source, options, {"nearest pairs", "eigenvalues, nearest pairs"}, sections);
+}
+
+Converted<MimoTransferFunction> to_mimo_transfer_function(const StateSpace& source, const ConversionOptions& options) {
+  constexpr const char* operation = "to_mimo_transfer_function";
+  validate(source, operation);
+  check_options(options, operation);
+  // From its own numbers, of which a characteristic polynomial would make a system of as many states.
+  if (options.method == StateSpaceMethod::automatic && is_block_companion(source))
+    return {from_block_companion(source), {0, 1, options.report_length, "block companion"}};
+  return best_route(true, options, [&](StateSpaceMethod route) {
+    const MimoRational rational = to_rational(source, route);
+    Converted<MimoTransferFunction> result;
+    MimoTransferFunction& tf = result.value;
+    tf.inputs = source.inputs;
+    tf.outputs = source.outputs;
+    tf.order = source.order;
+    for (const Wide& x : rational.a) tf.a.push_back(x.high);
+    for (const Wide& x : rational.b) tf.b.push_back(x.high);
+    tf.h0 = source.D;
+    measure(System(source), tf, options.report_length, result.report);
+    result.report.method = route == StateSpaceMethod::markov ? "markov" : "eigenvalues";
+    return result;
+  });
+}
+
+TransferFunction select_channel(const TransferFunction& tf, std::size_t channel) {
+  // Sizes, and below the numbers of this channel: to look at all of them for each one would be quadratic.
+  constexpr const char* operation = "select_channel";
+  if (channel >= tf.channels) fail(ErrorCode::argument, operation, "channel {} of {}", channel, tf.channels);
+  if (tf.groups < 1 || tf.channels % tf.groups != 0)
+    fail(ErrorCode::argument, operation, "{} groups do not divide {} channels", tf.groups, tf.channels);
+  check_count(operation, "a", tf.a.size(), tf.groups * tf.order);
+  check_count(operation, "b", tf.b.size(), tf.channels * tf.order);
+  check_count(operation, "h0", tf.h0.size(), tf.channels);
+  const CoefficientsView view(tf);
+  auto one = make_coefficients(1, 1, tf.order);
+  one.a.assign(view.denominator(channel), view.denominator(channel) + tf.order);
+  one.b.assign(view.numerator(channel), view.numerator(channel) + tf.order);
+  one.h0 = {tf.h0[channel]};
+  rtf::validate(one, operation);
+  return one;
+}
+
+TransferFunction join_channels(std::span<const TransferFunction> channels) {
+  if (channels.empty()) fail(ErrorCode::argument, "join_channels", "no channels; at least one is needed");
+  const std::size_t count = channels.size();
+  std::size_t order = 0;
+  for (const TransferFunction& one : channels) {
+    check(one, "join_channels");
+    order = std::max(order, one.order);
+  }
+  const auto shares = [&](std::size_t groups) {
+    const std::size_t width = count / groups;
+    for (std::size_t c = 0; c < count; ++c)
+      if (channels[c].a != channels[c / width * width].a) return false;
+    return true;
+  };
+  std::size_t groups = 1;
+  while (count % groups != 0 || !shares(groups)) ++groups;
+  auto tf = make_coefficients(count, groups, order);
+  for (std::size_t c = 0; c < count; ++c) {
+    const TransferFunction& one = channels[c];
+    std::copy(one.a.begin(), one.a.end(), tf.a.begin() + static_cast<std::ptrdiff_t>(tf.group_of(c) * order));
+    std::copy(one.b.begin(), one.b.end(), tf.b.begin() + static_cast<std::ptrdiff_t>(c * order));
+    tf.h0[c] = one.h0[0];
+  }
+  return tf;
+}
+
+std::vector<double> kernel(const System& system, std::size_t length) {
+  validate(system, "kernel");
+  std::vector<double> values;
+  for (const Wide& x : wide_kernel(system, length)) values.push_back(x.high);
+  return values;
+}
+
+}  // namespace rtf

@@ -1,0 +1,17 @@
+// Eigenvalues of a real matrix after balancing.
+#pragma once
+
+#include <complex>
+#include <cstddef>
+#include <vector>
+
+namespace rtf {
+
+enum class MatrixShape { dense, hessenberg };  // hessenberg: nothing below the first subdiagonal
+
+// Of a (size, size) matrix given row by row: largest modulus first, a pair side by side with the upper one ahead and
+// exact conjugates of each other. Errors begin with `operation`.
+std::vector<std::complex<double>> eigenvalues(const std::vector<double>& matrix, std::size_t size, MatrixShape shape,
+                                              const char* operation);
+
+}  // namespace rtf

@@ -1,0 +1,95 @@
+#include "core/fit_group.h"
+
+#include <cmath>
+#include <limits>
+
+#include "core/fit_denominator.h"
+#include "core/polynomial.h"
+
+namespace rtf {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+namespace {
+
+std::span<const double> view(const VectorXd& x) { return {x.data(), static_cast<std::size_t>(x.size())}; }
+
+// Keeps the best of several denominators, judged by the filters that they make.
+class Best {
+ public:
+  Best(const FitTarget& target, const MatrixXd& samples) : target_(target), samples_(samples) {}
+
+  void consider(FitPoint candidate) {
+    MatrixXd b = candidate.numerators() * target_.norm.asDiagonal();
+    const VectorXd errors = kernel_errors(candidate.a, b, samples_);
+    double sum = 0;
+    for (Index c = 0; c < errors.size(); ++c)
+      if (target_.norm[c] > 0) sum += std::pow(errors[c] / target_.norm[c], 2);
+    if (!(sum < error_)) return;
+    error_ = sum;
+    numerators = std::move(b);
+    point = std::move(candidate);
+  }
+
+  FitPoint point;
+  MatrixXd numerators;
+
+ private:
+  const FitTarget& target_;
+  const MatrixXd& samples_;
+  double error_ = std::numeric_limits<double>::infinity();
+};
+
+}  // namespace
+
+GroupFit fit_group(const MatrixXd& samples, Index order, FitMethod method, std::span<const VectorXd> starts) {
+  GroupFit result{VectorXd::Zero(order), MatrixXd::Zero(order, samples.cols()), VectorXd()};
+  if (order >= samples.rows()) {  // numerators alone are enough
+    result.b.topRows(samples.rows()) = samples;
+    return result;
+  }
+  if (order == 0 || (samples.array() == 0).all()) return result;
+
+  const KernelTarget target(samples, order);
+  Best best(target, samples);
+  if (method != FitMethod::prony) {
+    best.consider(best_numerators(target, hankel_denominator(target, result.hankel)));
+    if (samples.cols() == 1) result.hankel *= target.norm[0];
+  }
+  if (method != FitMethod::hankel) best.consider(best_numerators(target, prony_denominator(target)));
+  for (const VectorXd& start : starts)
+    if (target.allows(start)) best.consider(best_numerators(target, start));
+  if (method == FitMethod::iterative) best.consider(improve(target, best.point));
+  result.a = std::move(best.point.a);
+  result.b = std::move(best.numerators);
+  return result;
+}
+
+MatrixXd fit_numerators(const MatrixXd& samples, const VectorXd& a) {
+  const Index order = a.size(), rows = samples.rows();
+  if (order < rows) {
+    if (order == 0) return MatrixXd::Zero(0, samples.cols());
+    const KernelTarget target(samples, order);
+    return best_numerators(target, a).numerators() * target.norm.asDiagonal();
+  }
+  // As many numbers as samples: B = A h.
+  MatrixXd b = MatrixXd::Zero(order, samples.cols());
+  for (Index c = 0; c < samples.cols(); ++c) {
+    const auto product = multiply(with_leading_one(view(a)), view(samples.col(c)), static_cast<std::size_t>(rows));
+    b.col(c).head(rows) = Eigen::Map<const VectorXd>(product.data(), rows);
+  }
+  return b;
+}
+
+VectorXd kernel_errors(const VectorXd& a, const MatrixXd& b, const MatrixXd& samples) {
+  VectorXd errors(samples.cols());
+  for (Index c = 0; c < samples.cols(); ++c) {
+    const auto response = divide_series(view(b.col(c)), view(a), static_cast<std::size_t>(samples.rows()) + 1);
+    errors[c] = (Eigen::Map<const VectorXd>(response.data() + 1, samples.rows()) - samples.col(c)).stableNorm();
+  }
+  return errors;
+}
+
+}  // namespace rtf

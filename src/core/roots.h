@@ -1,0 +1,40 @@
+// Roots of real polynomials to more than double precision.
+#pragma once
+
+#include <complex>
+#include <span>
+#include <vector>
+
+#include "core/complex_number.h"
+#include "core/double_double.h"
+
+namespace rtf {
+
+using WideComplex = Complex<DoubleDouble>;
+
+inline std::complex<double> rounded(const WideComplex& x) { return {x.re.high, x.im.high}; }
+
+// The roots of z^n + c_1 z^{n-1} + ... + c_n with their pairs told apart from real ones.
+struct Roots {
+  std::vector<DoubleDouble> real;
+  std::vector<WideComplex> upper;  // of each conjugate pair the member above the axis
+
+  std::size_t size() const { return real.size() + 2 * upper.size(); }
+};
+
+// Eigenvalues of the companion matrix, or what Aberth's iteration finds where they are too far off, then Newton's method
+// for all roots together: what is left is a polynomial whose coefficients differ from the given ones by far less than
+// an ulp, also when roots lie close or are repeated.
+// Errors begin with `operation`.
+Roots find_roots(std::span<const DoubleDouble> c, const char* operation);
+
+// Adds the two roots of z^2 - sum z + product.
+void append_quadratic(const DoubleDouble& sum, const DoubleDouble& product, Roots& roots);
+
+// Largest modulus first, pairs side by side, rounded.
+std::vector<std::complex<double>> listed(const Roots& roots);
+
+// c_1..c_n of the polynomial with these roots.
+std::vector<DoubleDouble> expand(const Roots& roots);
+
+}  // namespace rtf

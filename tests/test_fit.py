@@ -1,0 +1,245 @@
+"""rtf fit, reduce and stabilize against NumPy and SciPy called live."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import linalg, signal
+from scipy.io import wavfile
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+import oracle
+from oracle import Filter, condition, draw_filter, load_json, save_json
+
+METHODS = ["hankel", "prony", "iterative"]
+CLAP = Path(__file__).parent.parent.parent / "shared" / "data" / "audio" / "rir_clap.wav"
+
+
+def rows_of(output):
+    """The table that a command prints: a list of numbers for every channel."""
+    lines = output.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.split()[:1] == ["channel"])
+    return [[float(word) for word in line.replace("yes", "1").split()] for line in lines[start + 1 :]]
+
+
+def relative_l2(actual, expected):
+    return np.linalg.norm(actual - expected) / np.linalg.norm(expected)
+
+
+def recovery_bound(f, length):
+    """1e-8 up to kappa = 1e6, in proportion beyond."""
+    return 1e-8 * max(1, condition(f, length) / 1e6)
+
+
+def resonant_filter(rng, order, low, high):
+    poles = rng.uniform(low, high, order // 2) * np.exp(1j * rng.uniform(0.01, 0.99, order // 2) * np.pi)
+    a = np.poly(np.concatenate([poles, poles.conj()])).real[1:]
+    return Filter(a[None], rng.standard_normal((1, order)), rng.standard_normal(1))
+
+
+# --- fit -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_fit_recovers_order_24_from_400_samples(rtf, tmp_path, seed):
+    f = resonant_filter(np.random.default_rng(seed), 24, 0.8, 0.98)
+    exact = oracle.exact_kernel(f, 2400)
+    np.save(tmp_path / "k.npy", exact[0, :400])
+    ((_, error, radius, stable, *_),) = rows_of(rtf("fit", "k.npy", "--order", 24, "-o", "f.json"))
+    found = oracle.exact_kernel(load_json(tmp_path / "f.json"), 2400)
+    bound = recovery_bound(f, 2400)
+    assert error <= bound and radius < 1 and stable == 1
+    assert relative_l2(found[0, :400], exact[0, :400]) <= bound
+    assert relative_l2(found, exact) <= bound
+
+
+def hankel_norm(h):
+    """The largest singular value of the Hankel matrix of h_1, h_2, .., zero past the end."""
+    size = len(h)
+    spectrum = np.fft.rfft(h, 2 * size)
+    product = lambda x: np.fft.irfft(spectrum * np.fft.rfft(np.ravel(x), 2 * size).conj(), 2 * size)[:size]
+    operator = LinearOperator((size, size), matvec=product, dtype=float)
+    return abs(eigsh(operator, k=1, which="LM", v0=np.ones(size), return_eigenvectors=False)[0])
+
+
+@pytest.fixture(scope="module")
+def clap():
+    if not CLAP.exists():
+        pytest.skip(f"{CLAP} is not there")
+    _, samples = wavfile.read(CLAP)
+    return samples[:2000] / 32768
+
+
+def test_fit_of_a_room_response(rtf, tmp_path, clap):
+    np.save(tmp_path / "k.npy", clap)
+    sigma = np.linalg.svd(linalg.hankel(clap[1:]), compute_uv=False)
+    errors = {method: [] for method in METHODS}
+    for order in (4, 16, 64, 256):
+        for method in METHODS:
+            output = rtf("fit", "k.npy", "--order", order, "--method", method, "-o", "f.json")
+            ((_, error, radius, stable, *values),) = rows_of(output)
+            f = load_json(tmp_path / "f.json")
+            assert f.a.shape == (1, order) and stable == 1 and radius < 1
+            kernel = oracle.exact_kernel(f, 2000)[0]
+            # Three digits and more of the kernel are right in direct form, so those of its error are.
+            np.testing.assert_allclose(error, relative_l2(kernel, clap), rtol=1e-3)
+            errors[method].append(error)
+            if method == "prony":
+                assert values == []
+                continue
+            np.testing.assert_allclose(values, sigma[[0, order]], rtol=1e-5)
+            if method == "hankel":
+                longer = oracle.exact_kernel(f, 2**16)[0]
+                longer[:2000] -= clap
+                assert sigma[order] * (1 - 1e-6) <= hankel_norm(longer[1:]) <= 2 * sigma[order:].sum()
+    for method in METHODS:
+        assert np.all(np.diff(errors[method]) < 0), errors
+    assert np.all(np.array(errors["iterative"]) <= np.minimum(errors["hankel"], errors["prony"])), errors
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_fit_of_several_channels(rtf, tmp_path, method):
+    rng = np.random.default_rng(5)
+    f = draw_filter(rng, 4, 1, 10, kinds=(0,))
+    exact = oracle.exact_kernel(f, 600)
+    np.save(tmp_path / "k.npy", exact[:, :300].astype(np.float32))
+    rtf("fit", "k.npy", "--order", 10, "--method", method, "--shared", "-o", "shared.safetensors", "--quiet")
+    np.save(tmp_path / "k.npy", exact[:, :300])
+    rows = rows_of(rtf("fit", "k.npy", "--order", 10, "--method", method, "-o", "separate.json"))
+    assert load_json(tmp_path / "separate.json").a.shape == (4, 10)
+    rows += rows_of(rtf("fit", "k.npy", "--order", 10, "--method", method, "--shared", "-o", "shared.json"))
+    shared = load_json(tmp_path / "shared.json")
+    assert shared.a.shape == (1, 10)
+    assert max(row[1] for row in rows) <= recovery_bound(f, 600) * 100
+    np.testing.assert_allclose(oracle.exact_kernel(shared, 600), exact, atol=1e-6 * np.abs(exact).max())
+
+
+def test_fit_of_trivial_kernels(rtf, tmp_path):
+    for kernel, order in (([3.0], 2), ([0.0] * 9, 3), ([1.0, 2.0, 3.0], 5), ([1.0, 2.0, 3.0], 0), ([0.0, 0.0, 5.0, 0.0], 2)):
+        np.save(tmp_path / "k.npy", np.array(kernel))
+        for method in METHODS:
+            rtf("fit", "k.npy", "--order", order, "--method", method, "-o", "f.json")
+            f = load_json(tmp_path / "f.json")
+            assert f.order == order
+            expected = np.array(kernel) if order else np.array(kernel[:1] + [0.0] * (len(kernel) - 1))
+            np.testing.assert_allclose(oracle.exact_kernel(f, len(kernel))[0], expected, atol=1e-13)
+
+
+# --- reduce ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_reduce_stays_below_its_bound(rtf, tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    f = draw_filter(rng, 2, 2, int(rng.integers(2, 20)), kinds=(0,))
+    order = int(rng.integers(1, f.order))
+    save_json(tmp_path / "f.json", f)
+    rows = rows_of(rtf("reduce", "f.json", "--order", order, "-o", "r.json"))
+    reduced = load_json(tmp_path / "r.json")
+    for c, (_, error, bound, first, cut) in enumerate(rows):
+        system = signal.tf2ss(f.numerator(c), f.denominator(c))
+        reach = linalg.solve_discrete_lyapunov(system[0], system[1] @ system[1].T)
+        show = linalg.solve_discrete_lyapunov(system[0].T, system[2].T @ system[2])
+        sigma = np.sqrt(np.sort(np.linalg.eigvals(reach @ show).real.clip(0))[::-1])
+        np.testing.assert_allclose([first, cut, bound], [sigma[0], sigma[order], 2 * sigma[order:].sum()],
+                                   atol=1e-5 * sigma[0])  # fmt: skip
+        w = np.linspace(0, np.pi, 4001)
+        difference = signal.freqz(f.numerator(c), f.denominator(c), w)[1] - signal.freqz(
+            reduced.numerator(c), reduced.denominator(c), w)[1]  # fmt: skip
+        np.testing.assert_allclose(error, np.abs(difference).max(), rtol=1e-3, atol=1e-9 * sigma[0])
+        assert error <= bound + 1e-9 * sigma[0]
+
+
+def test_reduce_of_clustered_poles(rtf, rtf_raw, tmp_path):
+    """The coefficients of butter(20, 0.1) hold 20 poles that nearly coincide."""
+    b, a = signal.butter(20, 0.1)
+    f = Filter(a[None, 1:], (b[1:] - b[0] * a[1:])[None], b[:1])
+    save_json(tmp_path / "f.json", f)
+    rtf("reduce", "f.json", "--order", 20, "-o", "same.json")
+    same = load_json(tmp_path / "same.json")
+    assert np.array_equal(same.a, f.a) and np.array_equal(same.b, f.b)
+    for order in (4, 8, 12):
+        ((_, error, bound, *_),) = rows_of(rtf("reduce", "f.json", "--order", order, "-o", "less.json"))
+        assert error <= bound * (1 + 1e-6) + 1e-7
+    assert "by more than their bound" in rtf_raw("reduce", "f.json", "--order", 18, "-o", "less.json").stderr
+
+
+def test_reduce_of_a_trained_filter_stays_trained(rtf, tmp_path):
+    f = draw_filter(np.random.default_rng(1), 2, 1, 8, length=128, kinds=(1,))
+    save_json(tmp_path / "f.json", f)
+    ((_, error, *_), *_) = rows_of(rtf("reduce", "f.json", "--order", 8, "-o", "r.json"))
+    reduced = load_json(tmp_path / "r.json")
+    assert reduced.length == 128 and error < 1e-9
+    np.testing.assert_allclose(oracle.wrapped_kernel(reduced, 128), oracle.wrapped_kernel(f, 128), atol=1e-9)
+
+
+# --- stabilize -------------------------------------------------------------------------------------------------------
+
+
+def unstable_filter(rng, channels, groups, order, radius, length=None):
+    """All poles of a drawn denominator scaled, the largest to `radius`."""
+    f = draw_filter(rng, channels, groups, order, length, kinds=(0,))
+    for g in range(groups):
+        scale = radius / np.abs(np.roots(np.concatenate([[1.0], f.a[g]]))).max()
+        f.a[g] *= scale ** np.arange(1, order + 1)
+    return f
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_reflect_keeps_the_magnitude_on_1000_frequencies(rtf, tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    f = unstable_filter(rng, 2, 1 + seed % 2, int(rng.integers(1, 33)), rng.uniform(1.001, 1.2))
+    save_json(tmp_path / "f.json", f)
+    rtf("stabilize", "f.json", "--method", "reflect", "--length", 50, "-o", "s.json")
+    stable = load_json(tmp_path / "s.json")
+    bound = 1e-9 * max(1, condition(stable, 4000) / 1e6)
+    for c in range(2):
+        assert np.abs(np.roots(stable.denominator(c))).max() < 1
+        _, before = signal.freqz(f.numerator(c), f.denominator(c), 1000)
+        _, after = signal.freqz(stable.numerator(c), stable.denominator(c), 1000)
+        np.testing.assert_allclose(np.abs(after), np.abs(before), rtol=bound, atol=bound * np.abs(before).max())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_refit_is_stable_and_never_worse_than_reflect(rtf, tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    order = [1, 2, 4, 8, 16, 32][seed]
+    f = unstable_filter(rng, 3, 1 if seed % 2 else 3, order, 1.01, length=1000)
+    save_json(tmp_path / "f.json", f)
+    wanted = oracle.wrapped_kernel(f, 1000)
+    for method in ("reflect", "refit", "montel"):
+        rows = rows_of(rtf("stabilize", "f.json", "--method", method, "-o", "s.json"))
+        stable = load_json(tmp_path / "s.json")
+        assert stable.length == 1000
+        kernel = oracle.wrapped_kernel(stable, 1000)
+        for c, (_, before, after, error, reflect) in enumerate(rows):
+            assert np.abs(np.roots(stable.denominator(c))).max() < 1 and after < 1
+            np.testing.assert_allclose(before, 1.01, rtol=1e-6)
+            np.testing.assert_allclose(error, relative_l2(kernel[c], wanted[c]), rtol=1e-4, atol=1e-9)
+            assert method == "montel" or error <= reflect
+            assert method != "montel" or np.abs(stable.denominator(c)[1:]).sum() <= 0.999 + 1e-12
+        # What could not be streamed before can be now.
+        rtf("correct", "s.json", "-o", "plain.json")
+
+
+def test_reflect_says_how_much_the_magnitude_changed(rtf, rtf_raw, tmp_path):
+    save_json(tmp_path / "f.json", Filter(np.array([[-1.9, 1.02]]), np.array([[1.0, 0.0]]), np.zeros(1)))
+    done = rtf_raw("stabilize", "f.json", "--method", "reflect", "-o", "s.json")
+    line = next(line for line in done.stdout.splitlines() if "|H| changed by at most" in line)
+    assert float(line.split("at most ")[1].split()[0]) < 1e-9 and done.stderr == ""
+
+
+def test_a_margin_below_the_decimals_is_shown(rtf, tmp_path):
+    save_json(tmp_path / "f.json", Filter(np.array([[-(1 + 2**-40)]]), np.ones((1, 1)), np.zeros(1)))
+    row = rtf("stabilize", "f.json", "--method", "reflect", "-o", "s.json").splitlines()[-1].split()
+    assert row[1].startswith("1+9.") and row[2].startswith("1-9.")
+
+
+def test_a_stable_filter_is_left_alone(rtf, tmp_path):
+    f = draw_filter(np.random.default_rng(2), 2, 2, 6, kinds=(1,))
+    save_json(tmp_path / "f.json", f)
+    for method in ("reflect", "refit", "montel"):
+        rows = rows_of(rtf("stabilize", "f.json", "--method", method, "-o", "s.json"))
+        same = load_json(tmp_path / "s.json")
+        assert np.array_equal(same.a, f.a) and np.array_equal(same.b, f.b) and np.array_equal(same.h0, f.h0)
+        assert [row[3] for row in rows] == [0, 0]
