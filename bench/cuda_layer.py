@@ -16,7 +16,7 @@ LENGTHS = [1 << log for log in range(11, 18)]
 ORDERS = (8, 32, 64, 128, 256, 512, 1024)
 # S5's state over its channels, e = n / d as the paper pairs them. Beyond 1 at batch 1 too.
 EXPANSIONS = (0.25, 1, 2, 4, 8)
-CHUNKED_ORDERS = (8, 16, 64)
+CHUNKED_ORDERS = (8, 16, 32, 64)
 ROUNDS = 3  # over all orders, so that what a clock or a place in memory does to one figure is not taken for its order's
 # lfilter's time grows with order times length: a third of a second at this.
 LFILTER_ORDERS, LFILTER_MOST = (8, 64, 1024), 1 << 21
@@ -75,20 +75,21 @@ class Ours:
         with torch.inference_mode():
             return captured_ms(lambda i: mix @ self.forward(i).transpose(1, 2), self.sets, seconds)
 
-    def chunked_milliseconds(self, seconds):
+    def filter(self, i):
         """The same filter with state, torch.ops.rtf.filter: chunks where the order is small."""
-        with torch.inference_mode():
-            return captured_ms(
-                lambda i: torch.ops.rtf.filter(self.signals[i], self.a, self.b, self.h0), self.sets, seconds
-            )
+        return torch.ops.rtf.filter(self.signals[i], self.a, self.b, self.h0)[0]
 
-    def forward_backward_milliseconds(self, seconds):
+    def chunked_milliseconds(self, seconds):
+        with torch.inference_mode():
+            return captured_ms(self.filter, self.sets, seconds)
+
+    def forward_backward_milliseconds(self, forward, seconds):
         leaves = [one.requires_grad_() for one in (*self.signals, self.a, self.b, self.h0)]
         coefficients = leaves[self.sets :]
         y_gradient = torch.randn_like(self.signals[0])
 
         def call(i):
-            return torch.autograd.grad(self.forward(i), [leaves[i], *coefficients], y_gradient)
+            return torch.autograd.grad(forward(i), [leaves[i], *coefficients], y_gradient)
 
         return captured_ms(call, self.sets, seconds)
 
@@ -119,12 +120,15 @@ def measure_ours(batch, length, seconds):
         if order / CHANNELS in EXPANSIONS and (batch > 1 or order > CHANNELS):
             row("ours, mixed", order, ours.mixed_milliseconds(seconds))
         if order == 64 and batch > 1:
-            row("ours, forward + backward", order, ours.forward_backward_milliseconds(seconds))
+            row("ours, forward + backward", order, ours.forward_backward_milliseconds(ours.forward, seconds))
     if batch > 1:
         row("copy, bf16", None, copy_ms(batch, length, torch.bfloat16, seconds))
         row("ours, bf16", 64, Ours(batch, length, 64, torch.bfloat16).milliseconds(seconds))
         for order in CHUNKED_ORDERS:
-            row("ours, filter", order, Ours(batch, length, order).chunked_milliseconds(seconds))
+            ours = Ours(batch, length, order)
+            row("ours, filter", order, ours.chunked_milliseconds(seconds))
+            both = ours.forward_backward_milliseconds(ours.filter, seconds)
+            row("ours, filter, forward + backward", order, both)
     return rows
 
 

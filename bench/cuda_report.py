@@ -183,6 +183,20 @@ def report_backward(rows, verdicts):
           ["L", "ours", "release", "PyTorch", "JAX"], lines)  # fmt: skip
 
 
+def report_filter(rows):
+    """The filter with state beside the kernel and the convolution, whose time no order changes."""
+    orders = sorted({n for length in rows.lengths for n in rows.orders("ours, filter", 16, length)})
+    lines = []
+    for length in rows.lengths:
+        cells = []
+        for what, beside in (("ours, filter", "ours"), ("ours, filter, forward + backward", "ours, forward + backward")):
+            convolved = rows.get(beside, 16, length, 64)
+            cells += [number(convolved), *(against(convolved, rows.get(what, 16, length, n)) for n in orders)]
+        lines.append([f"2^{log2(length)}", *cells])
+    table("Filter in chunks, batch 16, ms (times kernel and convolution): forward, then forward + backward",
+          ["L", *(2 * ["convolution", *(f"n={n}" for n in orders)])], lines)  # fmt: skip
+
+
 def report_memory(rows, verdicts):
     ours = {(row["length"], row["order"]): row for row in rows if row["what"] == "ours"}
     s5 = {(row["length"], row["order"]): row["peak_bytes"] for row in rows if row["what"] == "S5"}
@@ -256,6 +270,7 @@ def report(results, picture):
         rows = Rows(results["layer"])
         for part in (report_copy, report_orders, report_peers, report_backward):
             part(rows, verdicts)
+        report_filter(rows)
     if "memory" in results:
         report_memory(results["memory"], verdicts)
     if "training" in results:

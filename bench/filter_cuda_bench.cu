@@ -87,9 +87,10 @@ int main() {
       const std::vector<double> ones(channels, 1.0), small(channels * order, 0.9 / static_cast<double>(order));
       double *h0 = on_device(ones), *a = on_device(small), *b = on_device(small), *end = nullptr;
       check("bench", cudaMalloc(&end, rows * order * sizeof(double)));
-      rtf::cuda::Filter filter{sequences, channels, channels, order, length, rtf::cuda::Type::float32, nullptr,
-                               channels * length, length, nullptr, channels * length, length, rtf::cuda::Type::float64, a, b, h0, nullptr, end,
-                               nullptr, nullptr};
+      constexpr auto type = rtf::cuda::Type::float32;
+      rtf::cuda::Filter filter{rtf::cuda::Series::response, sequences, channels, channels, order, length, type, nullptr,
+                               channels * length, length, type, nullptr, channels * length, length,
+                               rtf::cuda::Type::float64, a, b, h0, nullptr, end, nullptr, nullptr};
       const float time = microseconds([&](int i) {
         filter.u = u + i % slots * total;
         filter.y = y + i % slots * total;

@@ -79,6 +79,7 @@ class RTFImpl : public torch::nn::Module {
 
  private:
   at::Tensor denominator() const;  // a through the constraint
+  void check_length(int64_t length) const;
 };
 TORCH_MODULE(RTF);
 

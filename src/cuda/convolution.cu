@@ -13,7 +13,7 @@ namespace {
 // The number that takes the least time when the blocks run in waves over the H200's multiprocessors. Writing a group's
 // share and adding it up later costs about as much as half a sequence.
 int sequences_in_group(const Convolution& sizes, int size) {
-  const std::int64_t resident = 132 * std::max(1, 8 * warp::size / size);
+  const std::int64_t resident = multiprocessors * std::max(1, 8 * warp::size / size);
   int best = 1;
   double least = 0;
   for (int group = 1; group <= std::min(sizes.batch, 64); ++group) {

@@ -183,8 +183,6 @@ __global__ __launch_bounds__(32 * ColumnFft<radix>::warps, 16 / ColumnFft<radix>
   }
 }
 
-constexpr int multiprocessors = 132;  // of the H200
-
 // As far behind as keeps every block that can run at one time busy with other signals, three times.
 Pipeline make_pipeline(const Convolution& sizes, const KernelSource& kernel) {
   Pipeline pipeline = {};

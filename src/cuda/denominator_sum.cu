@@ -1,4 +1,7 @@
 #include "cuda/denominator_sum.h"
+
+#include <algorithm>
+
 #include "cuda/launch.h"
 #include "cuda/number_rows.h"
 
@@ -7,8 +10,15 @@ namespace {
 
 constexpr int columns = 32, parts = 16;
 
+struct Sums {
+  DenominatorSum at[3];
+};
+
 // A block has 32 coefficients of a group: `parts` threads each sum every parts-th term, then one adds their sums.
-__global__ void __launch_bounds__(columns* parts) sum_terms(const DenominatorSum p) {
+// blockIdx.z: which sum.
+__global__ void __launch_bounds__(columns* parts) sum_terms(const __grid_constant__ Sums sums) {
+  const DenominatorSum& p = sums.at[blockIdx.z];
+  if (blockIdx.y >= p.groups) return;
   __shared__ double partial[parts][columns];
   const int64_t k = static_cast<int64_t>(blockIdx.x) * columns + threadIdx.x, group = blockIdx.y;
   double sum = 0;
@@ -25,10 +35,17 @@ __global__ void __launch_bounds__(columns* parts) sum_terms(const DenominatorSum
 
 }  // namespace
 
-void sum_denominators(const DenominatorSum& sum, cudaStream_t stream) {
-  if (sum.order == 0) return;
-  const dim3 grid(static_cast<unsigned>((sum.order + columns - 1) / columns), static_cast<unsigned>(sum.groups));
-  launch("kernel_backward", sum_terms, grid, dim3(columns, parts), 0, stream, sum);
+void sum_denominators(const DenominatorSum& sum, cudaStream_t stream) { sum_denominators({sum}, stream); }
+
+void sum_denominators(std::initializer_list<DenominatorSum> sums, cudaStream_t stream) {
+  Sums all = {};
+  std::copy(sums.begin(), sums.end(), all.at);
+  int64_t order = 0, groups = 0;
+  for (const DenominatorSum& sum : sums) order = std::max(order, sum.order), groups = std::max(groups, sum.groups);
+  if (order == 0) return;
+  const dim3 grid(static_cast<unsigned>(ceil_div(order, columns)), static_cast<unsigned>(groups),
+                  static_cast<unsigned>(sums.size()));
+  launch("sum_denominators", sum_terms, grid, dim3(columns, parts), 0, stream, all);
 }
 
 }  // namespace rtf::cuda

@@ -1,6 +1,8 @@
 // The gradient of a shared denominator: a sum over what its channels contribute, in a fixed order.
 #pragma once
 
+#include <initializer_list>
+
 #include "cuda/wrapped_kernel.h"
 
 namespace rtf::cuda {
@@ -15,5 +17,8 @@ struct DenominatorSum {
 };
 
 void sum_denominators(const DenominatorSum& sum, cudaStream_t stream);
+
+// Up to three of them in one launch.
+void sum_denominators(std::initializer_list<DenominatorSum> sums, cudaStream_t stream);
 
 }  // namespace rtf::cuda

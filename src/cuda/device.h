@@ -14,6 +14,9 @@ int compiled_capability();
 // for; the message says what to change.
 void require_device(int device);
 
+// Of the H200. Where blocks are counted: other devices run them in more waves.
+constexpr int multiprocessors = 132;
+
 // Throws when a CUDA call failed: `check("convolve", cudaGetLastError())` after every launch.
 void check(const char* operation, cudaError_t result);
 

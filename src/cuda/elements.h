@@ -11,7 +11,7 @@ namespace rtf::cuda {
 
 enum class Type { float32, float64, bfloat16 };
 
-inline std::size_t size_of(Type type) { return type == Type::float64 ? 8 : type == Type::float32 ? 4 : 2; }
+constexpr std::size_t size_of(Type type) { return type == Type::float64 ? 8 : type == Type::float32 ? 4 : 2; }
 
 // What numbers of T are computed in.
 template <class T>

@@ -12,6 +12,7 @@
 #include "cuda/device.h"
 #include "cuda/filter_steps.h"
 #include "cuda/filter_tables.h"
+#include "cuda/launch.h"
 
 namespace rtf::cuda {
 namespace {
@@ -27,9 +28,15 @@ struct Shape {
   using Tables = FilterTables<order, chunk, levels>;
 };
 
-// The warps of a block share a channel, and its tables.
-template <class T, class Shape>
-__global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1) filter_kernel(const Filter p) {
+struct Filters {
+  Filter at[2];
+};
+
+// The warps of a block share a channel, and its tables. blockIdx.y: which filter.
+template <class T, class R, class Shape>
+__global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1)
+    filter_kernel(const __grid_constant__ Filters filters) {
+  const Filter& p = filters.at[blockIdx.y];
   using Tables = typename Shape::Tables;
   constexpr int order = Shape::order, chunk = Shape::chunk, together = Shape::together, turn = Shape::turn;
   constexpr int blocks = Tables::blocks, tiles = Tables::tiles, steps = Tables::steps, depth = Tables::depth;
@@ -40,13 +47,15 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1) f
   const int n = static_cast<int>(p.order);
   const int64_t sequence =
       together * (static_cast<int64_t>(static_cast<int>(blockIdx.x) / channels) * warps + threadIdx.x / 32);
-  const Stream<T> first(p, sequence, channel);
-  const Stream<T> second(p, together == 1 ? sequence : sequence + 1, channel);
+  const Stream<T, R> first(p, sequence, channel);
+  const Stream<T, R> second(p, together == 1 ? sequence : sequence + 1, channel);
   // Of register 2 half + e of a state, and of samples[...][half].
-  const auto stream_of = [&](int half) -> const Stream<T>& { return together == 1 || half == 0 ? first : second; };
+  const auto stream_of = [&](int half) -> const Stream<T, R>& { return together == 1 || half == 0 ? first : second; };
   const int64_t length = together == 1 ? first.length : max(first.length, second.length);
   // Turns before this are whole ones of all sequences, four samples in one access.
   const int64_t whole_length = !first.aligned() || !second.aligned() ? 0 : min(first.length, second.length) / turn * turn;
+
+  const int turned = cuda::turned(p.series), direction = turned == 0 ? 1 : -1;
 
   // Thread (row, column) has samples 4 column ... of every 16 of the chunk of rows `row` and `row + 8`.
   const auto offset_of = [&](int block, int half) {
@@ -65,12 +74,13 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1) f
   const auto load = [&](Quad<T> (&samples)[blocks][2], int64_t from, bool whole) {
     if (whole) {
       each_four(from, [&](int block, int half, int64_t at, int) {
-        samples[block][half] = *reinterpret_cast<const Quad<T>*>(stream_of(half).u + at);
+        samples[block][half] = *reinterpret_cast<const Quad<T>*>(stream_of(half).u + direction * at);
       });
     } else {
       each_four(from, [&](int block, int half, int64_t at, int left) {
 #pragma unroll
-        for (int j = 0; j < 4; ++j) samples[block][half].at[j] = j < left ? stream_of(half).u[at + j] : T(0.0f);
+        for (int j = 0; j < 4; ++j)
+          samples[block][half].at[j] = (j ^ turned) < left ? stream_of(half).u[direction * at + j] : T(0.0f);
       });
     }
   };
@@ -151,7 +161,7 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1) f
     if (!inner)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const Stream<T>& stream = stream_of(half);
+        const Stream<T, R>& stream = stream_of(half);
         const int64_t rest = stream.length - from;
         const int chunk_of_row = row + (together == 1 ? 8 * half : 0);
         if (stream.final_state == nullptr || rest < 0 || rest >= turn || rest / chunk != chunk_of_row) continue;
@@ -185,19 +195,19 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1) f
       }
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const Stream<T>& stream = stream_of(half);
+        const Stream<T, R>& stream = stream_of(half);
         const int offset = offset_of(block, half);
-        T* at = stream.y + from + offset;
-        Quad<T> four;
+        R* at = stream.y + direction * (from + offset);
+        Quad<R> four;
 #pragma unroll
-        for (int j = 0; j < 4; ++j) four.at[j] = sample<T>(out[j / 2][2 * half + j % 2]);
+        for (int j = 0; j < 4; ++j) four.at[j] = sample<R>(out[j / 2][2 * half + j % 2]);
         if (whole) {
-          *reinterpret_cast<Quad<T>*>(at) = four;
+          *reinterpret_cast<Quad<R>*>(at) = four;
         } else {
           const int left = stream.rest(from, turn) - offset;
 #pragma unroll
           for (int j = 0; j < 4; ++j)
-            if (j < left) at[j] = four.at[j];
+            if ((j ^ turned) < left) at[j] = four.at[j];
         }
       }
     }
@@ -210,7 +220,7 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1) f
 
 #pragma unroll
   for (int s = 0; s < together; ++s) {
-    const Stream<T>& stream = stream_of(s);
+    const Stream<T, R>& stream = stream_of(s);
     if (stream.final_state != nullptr) {
       // A whole number of turns: carried. Else the chunk before the end was stored on the way.
       if (stream.length % turn == 0 && stream.length == (length + turn - 1) / turn * turn && row == 0)
@@ -220,34 +230,45 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1) f
           for (int e = 0; e < 2; ++e) store_state(stream.final_state, q, e, carry[s][q][e]);
       __syncwarp();
       if (stream.length % chunk != 0 && n > 0)
-        finish_state<T, order>(stream, stream.length - stream.length % chunk, tables.a, n, lane);
+        finish_state(stream, stream.length - stream.length % chunk, tables, p.series, n, lane);
     }
-    if (p.offsets == nullptr && stream.exists)
-      for (int64_t t = stream.length + lane; t < p.length; t += 32) stream.y[t] = T(0.0f);
+    if (stream.exists) clear_rest(p, stream.y - stream.origin(p), stream.length, lane);
   }
 }
 
-template <class T, int order>
-void launch(const Filter& p, cudaStream_t stream) {
+template <class T, class R, int order>
+void run(const Filters& filters, unsigned count, cudaStream_t stream) {
   using Shape = Shape<order>;
+  const Filter& p = filters.at[0];
   const int64_t units = (p.sequences + Shape::together - 1) / Shape::together;
   const int64_t warps = std::min<int64_t>(most_warps, units), blocks = p.channels * ((units + warps - 1) / warps);
-  constexpr std::size_t bytes = sizeof(typename Shape::Tables);
-  const auto kernel = filter_kernel<T, Shape>;
-  allow_shared_memory("filter", kernel, bytes);
-  kernel<<<static_cast<unsigned>(blocks), static_cast<unsigned>(32 * warps), bytes, stream>>>(p);
+  launch("filter", filter_kernel<T, R, Shape>, dim3(static_cast<unsigned>(blocks), count),
+         dim3(static_cast<unsigned>(32 * warps)), sizeof(typename Shape::Tables), stream, filters);
 }
 
-template <class T>
-void launch(const Filter& p, cudaStream_t stream) {
-  if (p.order <= 8)
-    launch<T, 8>(p, stream);
-  else if (p.order <= 16)
-    launch<T, 16>(p, stream);
-  else if (p.order <= 32)
-    launch<T, 32>(p, stream);
+template <class T, class R>
+void run(const Filters& filters, unsigned count, cudaStream_t stream) {
+  const int64_t order = filters.at[0].order;
+  if (order <= 8)
+    run<T, R, 8>(filters, count, stream);
+  else if (order <= 16)
+    run<T, R, 16>(filters, count, stream);
+  else if (order <= 32)
+    run<T, R, 32>(filters, count, stream);
   else
-    launch<T, 64>(p, stream);
+    run<T, R, 64>(filters, count, stream);
+}
+
+void run(const Filters& filters, unsigned count, cudaStream_t stream) {
+  const Filter& p = filters.at[0];
+  if (p.sequences == 0) return;
+  with_type(p.type, [&](auto zero) {
+    using T = decltype(zero);
+    if (p.y_type == p.type)
+      run<T, T>(filters, count, stream);
+    else
+      run<T, Arithmetic<T>>(filters, count, stream);
+  });
 }
 
 }  // namespace
@@ -256,10 +277,8 @@ int64_t largest_chunked_order() {
   return largest_shared_memory("filter") >= sizeof(Shape<64>::Tables) ? 64 : 32;
 }
 
-void filter(const Filter& p, cudaStream_t stream) {
-  if (p.sequences == 0) return;
-  with_type(p.type, [&](auto zero) { launch<decltype(zero)>(p, stream); });
-  check("filter", cudaGetLastError());
-}
+void filter(const Filter& p, cudaStream_t stream) { run({{p, p}}, 1, stream); }
+
+void filter(const Filter& first, const Filter& second, cudaStream_t stream) { run({{first, second}}, 2, stream); }
 
 }  // namespace rtf::cuda

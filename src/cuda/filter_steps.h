@@ -38,8 +38,8 @@ __device__ T sample(double x) {
     return static_cast<T>(x);
 }
 
-// A state before or after each chunk is a row of sixteen. These rows moved down by `by`, zeros in the first ones; the rows
-// of two sequences each on their own.
+// A state before or after each chunk is a row of sixteen. These rows moved down by `by`, zeros in the first ones; the
+// rows of two sequences each on their own.
 template <int together, int tiles>
 __device__ void move_down(double (&to)[tiles][4], const double (&from)[tiles][4], int by, int lane) {
 #pragma unroll
@@ -117,20 +117,12 @@ __device__ inline void add_direct(double (&result)[2][4], const double (&a)[8], 
   }
 }
 
-// One sequence and channel; past the last sequence an empty one.
-template <class T>
-struct Stream {
-  const T* u;
-  T* y;
-  int64_t length;
-  const double* initial_state;
-  double* final_state;
-  bool exists;
+// Where a sequence lies: the row, its first sample there, and how many there are. Whatever lengths and offsets hold, it
+// stays inside the row.
+struct Place {
+  int64_t row, first, length;
 
-  __device__ Stream(const Filter& p, int64_t sequence, int channel) : exists(sequence < p.sequences) {
-    if (!exists) sequence = 0;
-    int64_t first = 0, row = sequence;
-    length = p.length;
+  __device__ Place(const Filter& p, int64_t sequence) : row(sequence), first(0), length(p.length) {
     if (p.offsets != nullptr) {
       row = 0;
       first = min(max(p.offsets[sequence], int64_t{0}), p.length);
@@ -138,38 +130,77 @@ struct Stream {
     } else if (p.lengths != nullptr) {
       length = min(max(p.lengths[sequence], int64_t{0}), p.length);
     }
-    if (!exists) length = 0;
-    u = static_cast<const T*>(p.u) + row * p.u_sequence_stride + channel * p.u_channel_stride + first;
-    y = static_cast<T*>(p.y) + row * p.y_sequence_stride + channel * p.y_channel_stride + first;
+  }
+};
+
+// Zeros after a padded sequence, by a warp; `row` is where it begins.
+template <class T>
+__device__ void clear_rest(const Filter& p, T* row, int64_t length, int lane) {
+  if (p.offsets != nullptr) return;
+  for (int64_t t = length + lane; t < p.length; t += 32) row[t] = T(0.0f);
+}
+
+// One sequence and channel; past the last sequence an empty one. Samples t ... t + 3, t a multiple of 4, are
+// u[direction t] ... u[direction t + 3], and where the direction is backwards the last of them comes first.
+template <class T, class R>
+struct Stream {
+  const T* u;
+  R* y;
+  int64_t length;
+  const double* initial_state;
+  double* final_state;
+  bool exists;
+
+  __device__ Stream(const Filter& p, int64_t sequence, int channel) : exists(sequence < p.sequences) {
+    if (!exists) sequence = 0;
+    const Place place(p, sequence);
+    length = exists ? place.length : 0;
+    const int64_t start = place.first + origin(p);
+    u = static_cast<const T*>(p.u) + place.row * p.u_sequence_stride + channel * p.u_channel_stride + start;
+    y = static_cast<R*>(p.y) + place.row * p.y_sequence_stride + channel * p.y_channel_stride + start;
     const int64_t state = (sequence * p.channels + channel) * p.order;
     initial_state = p.initial_state == nullptr ? nullptr : p.initial_state + state;
     final_state = p.final_state == nullptr || !exists ? nullptr : p.final_state + state;
   }
+
+  // Of u[0] and y[0] in the sequence.
+  __device__ int64_t origin(const Filter& p) const { return p.series == Series::adjoint ? length - 4 : 0; }
 
   // Samples from here to the end of a turn or of the sequence.
   __device__ int rest(int64_t from, int turn) const {
     return static_cast<int>(min(max(length - from, int64_t{0}), int64_t{turn}));
   }
   __device__ bool aligned() const {
-    return (reinterpret_cast<uintptr_t>(u) | reinterpret_cast<uintptr_t>(y)) % alignof(Quad<T>) == 0;
+    return reinterpret_cast<uintptr_t>(u) % alignof(Quad<T>) == 0 &&
+           reinterpret_cast<uintptr_t>(y) % alignof(Quad<R>) == 0;
   }
 };
 
 // The state, which final_state holds, after the samples from `from` to the end, one after the other.
-template <class T, int order>
-__device__ void finish_state(const Stream<T>& stream, int64_t from, const double (&a)[order], int n, int lane) {
-  constexpr int each = (order + 31) / 32;
-  double x[each], coefficient[each];
+template <class T, class R, class Tables>
+__device__ void finish_state(const Stream<T, R>& stream, int64_t from, const Tables& tables, Series series, int n,
+                             int lane) {
+  constexpr int order = Tables::order, each = (order + 31) / 32;
+  double x[each], a[each], b[each];
 #pragma unroll
   for (int i = 0; i < each; ++i) {
-    x[i] = lane + 32 * i < n ? stream.final_state[lane + 32 * i] : 0.0;
-    coefficient[i] = lane + 32 * i < order ? a[lane + 32 * i] : 0.0;
+    const int k = lane + 32 * i;
+    x[i] = k < n ? stream.final_state[k] : 0.0;
+    a[i] = k < order ? tables.a[k] : 0.0;
+    b[i] = k < order ? tables.b[k] : 0.0;
   }
 #pragma unroll 1
   for (int64_t t = from; t < stream.length; ++t) {
+    if (series == Series::adjoint) {
+      multiply_companion<order>(x, a, lane);
+      const double gradient = static_cast<double>(stream.u[3 - t]);
+#pragma unroll
+      for (int i = 0; i < each; ++i) x[i] += b[i] * gradient;
+      continue;
+    }
     double back = 0;
 #pragma unroll
-    for (int i = 0; i < each; ++i) back += coefficient[i] * x[i];
+    for (int i = 0; i < each; ++i) back += a[i] * x[i];
 #pragma unroll
     for (int half = 16; half > 0; half /= 2) back += __shfl_xor_sync(~0u, back, half);
 #pragma unroll

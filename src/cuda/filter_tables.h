@@ -39,6 +39,9 @@ struct FilterTables {
   }
 };
 
+// Where time runs backwards, so do the four neighbours that a thread takes from memory at once: j ^ turned in time.
+__device__ inline int turned(Series series) { return series == Series::adjoint ? 3 : 0; }
+
 // Which index of a sum over samples, and over states, a thread's j-th number of a factor stands for.
 __device__ inline int sample_at(int column, int j) { return 4 * column + j; }
 __device__ inline int state_at(int column, int j) { return 8 * (j / 2) + 2 * column + j % 2; }
@@ -65,10 +68,25 @@ __device__ inline double coefficient(const Filter& p, const void* of, int64_t at
   }
 }
 
-// rows[t] = sign start companion^t, thread k of a warp holding numbers k and k + 32; the first goes to series[t + 1] too.
+// row = row companion, thread k of a warp holding numbers k and k + 32: each moves to the place before it, and the
+// first comes back by the denominator.
+template <int order, int each>
+__device__ void multiply_companion(double (&row)[each], const double (&denominator)[each], int lane) {
+  const double first = __shfl_sync(~0u, row[0], 0);
+#pragma unroll
+  for (int i = 0; i < each; ++i) {
+    const double within = __shfl_down_sync(~0u, row[i], 1);
+    const double across = i + 1 < each ? __shfl_sync(~0u, row[i + 1 < each ? i + 1 : i], 0) : 0.0;
+    const double next = lane == 31 ? across : within;
+    row[i] = (lane + 32 * i + 1 < order ? next : 0.0) - denominator[i] * first;
+  }
+}
+
+// rows[t] = sign start companion^t, thread k of a warp holding numbers k and k + 32; the first goes to series[t + 1]
+// too.
 template <int order, int chunk>
-__device__ void companion_powers(double (&rows)[chunk][order], double (&series)[chunk + 1], const double (&start)[order],
-                                 double sign, const double (&a)[order], int lane) {
+__device__ void companion_powers(double (&rows)[chunk][order], double (&series)[chunk + 1],
+                                 const double (&start)[order], double sign, const double (&a)[order], int lane) {
   constexpr int each = (order + 31) / 32;
   double row[each], denominator[each];
 #pragma unroll
@@ -79,15 +97,10 @@ __device__ void companion_powers(double (&rows)[chunk][order], double (&series)[
 #pragma unroll 4
   for (int t = 0; t < chunk; ++t) {
     if (lane == 0) series[t + 1] = row[0];
-    const double first = __shfl_sync(~0u, row[0], 0);
 #pragma unroll
-    for (int i = 0; i < each; ++i) {
+    for (int i = 0; i < each; ++i)
       if (lane + 32 * i < order) rows[t][lane + 32 * i] = row[i];
-      const double within = __shfl_down_sync(~0u, row[i], 1);
-      const double across = i + 1 < each ? __shfl_sync(~0u, row[i + 1 < each ? i + 1 : i], 0) : 0.0;
-      const double next = lane == 31 ? across : within;
-      row[i] = (lane + 32 * i + 1 < order ? next : 0.0) - denominator[i] * first;
-    }
+    multiply_companion<order>(row, denominator, lane);
   }
 }
 
@@ -117,7 +130,8 @@ __device__ void square(double (&to)[order][order], const double (&from)[order][o
   }
 }
 
-// By all threads of a block, whole warps of them.
+// By all threads of a block, whole warps of them. The adjoint is the transposed system: what enters the state and what
+// is seen of it change places.
 template <class Tables>
 __device__ void make_tables(Tables& t, const Filter& p, int channel) {
   constexpr int order = Tables::order, chunk = Tables::chunk, tiles = Tables::tiles, steps = Tables::steps;
@@ -127,9 +141,11 @@ __device__ void make_tables(Tables& t, const Filter& p, int channel) {
     t.a[k] = k < n ? coefficient(p, p.a, channel / shared * static_cast<int64_t>(n) + k) : 0.0;
     t.b[k] = k < n ? coefficient(p, p.b, channel * static_cast<int64_t>(n) + k) : 0.0;
   }
+  const bool adjoint = p.series == Series::adjoint, inner = p.series == Series::inner;
+  const int turn = turned(p.series);
   if (thread == 0) {
     t.inverse[0] = 1.0;
-    t.kernel[0] = coefficient(p, p.h0, channel);
+    t.kernel[0] = adjoint ? 0.0 : coefficient(p, p.h0, channel);
   }
   __syncthreads();
   // The first warp, and the last, which may be the same.
@@ -137,16 +153,20 @@ __device__ void make_tables(Tables& t, const Filter& p, int channel) {
   if (thread >= threads - 32) companion_powers(t.observed, t.kernel, t.b, 1.0, t.a, lane);
   __syncthreads();
   fill(t.to_state[0][0], Tables::blocks * tiles, [&](int f, int column, int j, int row) {
-    const int lag = chunk - 1 - (8 * (f % tiles) + row) - (16 * (f / tiles) + sample_at(column, j));
-    return lag >= 0 ? t.inverse[lag] : 0.0;
+    const int left = chunk - 1 - (16 * (f / tiles) + sample_at(column, j ^ turn)), state = 8 * (f % tiles) + row;
+    if (adjoint) return t.observed[left][state];
+    return left >= state ? t.inverse[left - state] : 0.0;
   });
   fill(t.direct[0][0], 2 * Tables::blocks, [&](int f, int column, int j, int row) {
-    const int lag = 16 * (f / 2) + sample_of(row, f % 2) - sample_at(column, j);
-    return lag >= 0 ? t.kernel[lag] : 0.0;
+    const int lag = 16 * (f / 2) + (sample_of(row, f % 2) ^ turn) - sample_at(column, j ^ turn);
+    return lag < 0 ? 0.0 : inner ? t.inverse[lag] : t.kernel[lag];
   });
   fill(t.from_state[0][0][0], 2 * Tables::blocks * steps, [&](int f, int column, int j, int row) {
     const int state = 16 * (f / 2 % steps) + state_at(column, j);
-    return state < order ? t.observed[16 * (f / (2 * steps)) + sample_of(row, f % 2)][state] : 0.0;
+    const int sample = 16 * (f / (2 * steps)) + (sample_of(row, f % 2) ^ turn);
+    if (adjoint) return sample >= state ? t.inverse[sample - state] : 0.0;
+    if (state >= order) return 0.0;
+    return inner ? t.free[sample][state] : t.observed[sample][state];
   });
   // Where the last power will be, nothing is read any more.
   static_assert(chunk * order <= (Tables::levels - 1) * steps * tiles * fragment);
@@ -158,7 +178,8 @@ __device__ void make_tables(Tables& t, const Filter& p, int channel) {
     const auto& power = t.square(level);
     fill(t.power[level][0][0], steps * tiles, [&](int f, int column, int j, int row) {
       const int state = 16 * (f / tiles) + state_at(column, j);
-      return state < order ? power[8 * (f % tiles) + row][state] : 0.0;
+      const int to = 8 * (f % tiles) + row;
+      return state >= order ? 0.0 : adjoint ? power[state][to] : power[to][state];
     });
     if (level + 1 < Tables::levels) square<order>(t.square(level + 1), power, lane);
   }

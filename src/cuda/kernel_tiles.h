@@ -7,8 +7,8 @@
 
 namespace rtf::cuda {
 
-// Measured on an H200: half of it leaves processors idle, more gains little.
-constexpr std::size_t tile_bytes = 64 << 20;
+// Measured on an H200: launches cost more than what a tile that fits in the cache saves.
+constexpr std::size_t tile_bytes = 320 << 20;
 
 // Some groups with all of their channels, or one group with some of them.
 struct KernelTile {
@@ -27,9 +27,9 @@ class KernelTiles {
     const int64_t each = sizes.channels_per_group();
     const int64_t fit = std::max<int64_t>(tile_bytes / (sizes.length * 2 * sizeof(double)), 4);  // rows of scratch
     const int64_t twice_rows = each % 2 == 0 ? 2 + signals_ * each : (1 + signals_) * each;      // of a group
-    groups_ = std::clamp<int64_t>(2 * fit / twice_rows, 1, sizes.groups);
-    if (groups_ > 1 && groups_ < sizes.groups) groups_ -= groups_ % 2;
-    per_group_ = groups_ > 1 ? each : std::min(each, (fit - 1) / signals_ * 2);
+    groups_ = even_share(sizes.groups, std::max<int64_t>(2 * fit / twice_rows, 1));
+    // One denominator beside the rows of its channels does no harm.
+    per_group_ = groups_ > 1 ? each : even_share(each, 2 * (fit / signals_));
   }
 
   KernelTile largest() const { return {0, groups_, 0, per_group_}; }
@@ -44,6 +44,12 @@ class KernelTiles {
   }
 
  private:
+  // Of `count` things at most `most` at a time, in tiles as large as each other: an even number if there are several.
+  static int64_t even_share(int64_t count, int64_t most) {
+    const int64_t share = ceil_div(count, ceil_div(count, most));
+    return share == count || share == 1 ? share : share + share % 2 > most ? share - 1 : share + share % 2;
+  }
+
   KernelSizes sizes_;
   int64_t signals_, groups_, per_group_;
 };

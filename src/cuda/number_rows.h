@@ -64,6 +64,15 @@ __device__ void store_points(const NumberRow& row, int length, Position position
   });
 }
 
+// Begins to bring a row near, by all threads of a block.
+__device__ inline void prefetch(const NumberRow& row) {
+  constexpr int line = 128;
+  const int64_t bytes = row.count * size_of(row.numbers.type);
+  const char* const from = static_cast<const char*>(row.numbers.data) + row.start * size_of(row.numbers.type);
+  for (int64_t at = threadIdx.x * line; at < bytes; at += blockDim.x * line)
+    asm volatile("prefetch.global.L1 [%0];" : : "l"(from + at));
+}
+
 __device__ inline double load_number(const Numbers& numbers, int64_t index) {
   double result = 0;
   with_pointer(numbers, [&](const auto* data) { result = static_cast<double>(data[index]); });

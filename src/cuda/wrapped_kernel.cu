@@ -69,6 +69,7 @@ __global__ void __launch_bounds__(RealRow<length>::threads, RealRow<length>::blo
 #pragma unroll 1
     for (int64_t step = 0; step <= range.count; ++step) {
       const int64_t channel = range.first + step - 1;
+      if (step < range.count) prefetch(coefficients(p.b, channel + 1, p.sizes.order, 0));
       row.forward(step == 0 ? coefficients(p.a, range.group, p.sizes.order, 1)
                             : coefficients(p.b, channel, p.sizes.order, 0));
       if (step == 0) {

@@ -13,6 +13,7 @@
 #include "rtf/random.h"
 #include "rtf/stability.h"
 #include "rtf_torch/operators.h"
+#include "torch/bridge.h"
 
 namespace rtf::nn {
 namespace {
@@ -44,6 +45,19 @@ void check(const RTFOptions& options) {
 }
 
 Tensor to_double(const Tensor& x) { return x.to(at::kDouble); }
+
+// On the GPU, up to this order, a filter in chunks costs less than an exact kernel and a convolution, forward and
+// backward together: 0.40 against 1.03 ms at order 64 and 2^11 samples, 17 against 26 ms at 2^17 (H200, 16 sequences of
+// 128).
+constexpr int64_t largest_filtered_order = 64;
+
+// u as the convolution reads it: zero past the lengths, where the response to what came before goes on.
+Tensor cut(const Tensor& u, const Tensor& lengths) {
+  if (lengths.is_cpu()) ops::lengths_of("convolve", lengths, u.size(0), u.size(1));  // refuses bad ones
+  const Tensor ends = lengths.to(u.device(), at::kLong);
+  const Tensor past = at::arange(u.size(1), ends.options()) >= ends.unsqueeze(1);
+  return u.masked_fill(past.unsqueeze(2), 0.0);
+}
 
 }  // namespace
 
@@ -87,9 +101,13 @@ Tensor RTFImpl::denominator() const {
   TORCH_INTERNAL_ASSERT(false);
 }
 
-Tensor RTFImpl::kernel(int64_t length) const {
+void RTFImpl::check_length(int64_t length) const {
   TORCH_CHECK(length >= 1 && length <= options.length, "[rtf::RTF] a sequence of ", length,
               " samples; the layer takes 1 to ", options.length);
+}
+
+Tensor RTFImpl::kernel(int64_t length) const {
+  check_length(length);
   Tensor k;
   if (options.numerator == Numerator::exact) {
     k = ops::exact_kernel(denominator(), b, h0, length);
@@ -103,8 +121,14 @@ Tensor RTFImpl::kernel(int64_t length) const {
 Tensor RTFImpl::forward(const Tensor& u, const std::optional<Tensor>& lengths, const std::optional<Tensor>& generator) {
   TORCH_CHECK(u.dim() == 3 && u.size(2) == options.channels, "[rtf::RTF] u has shape ", u.sizes(), "; (batch, length, ",
               options.channels, ") is needed");
+  const bool drops = is_training() && options.kernel_dropout > 0;
+  if (u.is_cuda() && !options.bidirectional && options.numerator == Numerator::exact && !drops &&
+      options.order <= largest_filtered_order) {
+    check_length(u.size(1));
+    return std::get<0>(ops::filter(lengths ? cut(u, *lengths) : u, denominator(), b, h0));
+  }
   Tensor k = kernel(u.size(1));
-  if (is_training() && options.kernel_dropout > 0) {
+  if (drops) {
     TORCH_CHECK(generator, "[rtf::RTF] kernel dropout in training mode needs a generator (seed, step)");
     k = ops::dropout(k, options.kernel_dropout, *generator, dropout_layer(options.index, DropoutSite::kernel));
   }

@@ -84,22 +84,57 @@ def test_larger_orders(cuda_ops, order):
             check(cuda_ops, Case(seed, order, length, torch.float32), torch.float32)
 
 
-@pytest.mark.parametrize("order", [0, 1, 7, 16, 24, 40, 70])
-def test_gradients(cuda_ops, order):
+def check_gradients(cuda_ops, case, dtype):
+    u, dy, coefficients, state, dstate, options = case.on_gpu(dtype)
+    actual = cuda_ops.filter_backward(dy, dstate, u, *coefficients, state, **options)
+    expected = cuda_ops.filter_backward(case.dy, case.dstate, case.u, *case.coefficients, case.state, **case.options)
+    scale = max(x.abs().max().item() for x in expected if x.numel())
+    for name, x, wanted in zip(("u", "a", "b", "h0", "state"), actual, expected):
+        assert x.shape == wanted.shape
+        # Rounding is that of the largest sum: a gradient that is zero by cancellation need not come out as one.
+        error = (x.cpu().double() - wanted).abs().max().item() / scale if wanted.numel() else 0
+        limit = max(TOLERANCE[dtype], 1e-16 * case.kappa)
+        assert error <= limit, f"{name}: {error:.3g} at order {case.order}, length {case.length}, {case.layout}"
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("order", [0, 1, 7, 8, 16, 24, 32, 40, 64, 70])
+def test_gradients(cuda_ops, order, dtype):
     for seed in range(3):
-        for length in (1, 20, 600):
-            case = Case(seed, order, length)
-            u, dy, coefficients, state, dstate, options = case.on_gpu(torch.float64)
-            actual = cuda_ops.filter_backward(dy, dstate, u, *coefficients, state, **options)
-            expected = cuda_ops.filter_backward(
-                case.dy, case.dstate, case.u, *case.coefficients, case.state, **case.options
-            )
-            scale = max(x.abs().max().item() for x in expected if x.numel())
-            for name, x, wanted in zip(("u", "a", "b", "h0", "state"), actual, expected):
-                assert x.shape == wanted.shape
-                # Rounding is that of the largest sum: a gradient that is zero by cancellation need not come out as one.
-                error = (x.cpu() - wanted).abs().max().item() / scale if wanted.numel() else 0
-                assert error <= 1e-10 * max(1, case.kappa / 1e6), f"{name}: {error:.3g} at order {order}, {case.layout}"
+        for length in (1, 20, 64, 513, 600):
+            check_gradients(cuda_ops, Case(seed, order, length, dtype), dtype)
+
+
+@pytest.mark.parametrize("order", [3, 64])
+def test_gradients_of_a_long_sequence(cuda_ops, order):
+    """Few of them are cut in parts."""
+    for seed in range(3):
+        check_gradients(cuda_ops, Case(seed, order, 9001, torch.float32, most=2), torch.float32)
+
+
+@pytest.mark.parametrize("order", [1, 16, 32, 48])
+@pytest.mark.parametrize("padded", [False, True])
+def test_filter_is_the_convolution(cuda_ops, order, padded):
+    """The two ways through a causal layer: outputs, and gradients to all that is trained. The convolution reads zeros past
+    the lengths and goes on; a filter with lengths would end there."""
+    generator = torch.Generator("cuda").manual_seed(order)
+    normal = lambda *shape: torch.randn(*shape, device="cuda", generator=generator)
+    a = normal(3, order)
+    leaves = [normal(4, 1000, 6), 0.9 * a / a.abs().sum(1, keepdim=True), normal(6, order) / order**0.5, normal(6)]
+    lengths = torch.tensor([0, 1, 700, 1000], device="cuda") if padded else None
+    dy = normal(4, 1000, 6)
+
+    def run(function):
+        u, *coefficients = [x.detach().requires_grad_() for x in leaves]
+        y = function(u, coefficients)
+        return [y, *torch.autograd.grad(y, [u, *coefficients], dy)]
+
+    past = torch.arange(1000, device="cuda") >= lengths.unsqueeze(1) if padded else torch.zeros(4, 1000).bool().cuda()
+    filtered = run(lambda u, c: cuda_ops.filter(u.masked_fill(past.unsqueeze(2), 0), *c)[0])
+    convolved = run(lambda u, c: cuda_ops.convolve(u, cuda_ops.exact_kernel(*c, 1000), lengths=lengths))
+    for name, x, y in zip(("y", "u", "a", "b", "h0"), filtered, convolved):
+        error = (x - y).abs().max() / y.abs().max()
+        assert error <= 2e-5, f"{name}: {error:.3g}"  # either is within 1e-5
 
 
 @pytest.mark.parametrize("seed, order", [(0, 3), (1, 9), (2, 3), (0, 33), (1, 65), (2, 65), (2, 0)])
@@ -141,16 +176,25 @@ def test_a_pole_on_the_circle(cuda_ops):
     assert_close(end[..., 0], expected[:, -1], 1, torch.float64, "state")
 
 
-def test_the_same_bits_twice_and_in_a_graph(cuda_ops):
-    case = Case(3, order=16, length=2100, dtype=torch.float32)
-    u, _, coefficients, state, _, _ = case.on_gpu(torch.float32)
-    y, end = cuda_ops.filter(u, *coefficients, state)
+@pytest.mark.parametrize("order", [5, 16, 32, 64])
+def test_the_same_bits_twice_and_in_a_graph(cuda_ops, order):
+    case = Case(3, order, length=2100, dtype=torch.float32)
+    u, dy, coefficients, state, dstate, _ = case.on_gpu(torch.float32)
+
+    def run():
+        return [
+            *cuda_ops.filter(u, *coefficients, state),
+            *cuda_ops.filter_backward(dy, dstate, u, *coefficients, state),
+        ]
+
+    eager = run()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        captured_y, captured_end = cuda_ops.filter(u, *coefficients, state)
-    captured_y.zero_()
+        captured = run()
+    for x in captured:
+        x.zero_()
     graph.replay()
-    assert torch.equal(captured_y, y) and torch.equal(captured_end, end)
+    assert all(torch.equal(x, y) for x, y in zip(captured, eager))
 
 
 @pytest.mark.parametrize("order", [0, 3, 64])
@@ -159,6 +203,7 @@ def test_either_method(cuda_ops, monkeypatch, method, order):
     monkeypatch.setenv("RTF_CUDA_FILTER", method)
     for seed in range(6):
         check(cuda_ops, Case(seed, order, length=300), torch.float64)
+        check_gradients(cuda_ops, Case(seed, order, length=300), torch.float64)
 
 
 @pytest.mark.parametrize("order", [0, 3, 64, 65])

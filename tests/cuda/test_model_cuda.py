@@ -14,6 +14,15 @@ def test_values_and_gradients(model_runner, name, type):
     compare(model_runner, Case(name, **CASES[name]), type, device="cuda")
 
 
+@pytest.mark.parametrize("type", ["float32", "float64"])
+@pytest.mark.parametrize("order", [4, 16, 40, 70])
+@pytest.mark.parametrize("lengths", [None, [100, 1, 37]])
+def test_exact_layers(model_runner, lengths, order, type):
+    """A causal layer of a small order is filtered in chunks, of a larger one convolved: both are the same layer."""
+    options = dict(numerator="exact", order=order, length=100, denominators=4, lengths=lengths)
+    compare(model_runner, Case(f"exact_{order}", **options), type, device="cuda")
+
+
 @pytest.mark.parametrize("tied", [True, False])
 def test_dropout(model_runner, cuda_ops, tied):
     """The masks of the CPU's operator are the GPU model's."""

@@ -40,9 +40,9 @@ def convolve(ops, rng):
     return case, function, (u, k)
 
 
-def filter_(ops, rng, name="filter"):
+def filter_(ops, rng, name="filter", case=None):
     """From rest and from a state, padded and packed sequences."""
-    case = cases.Case(rng, 4000, most_order=600)
+    case = case or cases.Case(rng, 4000, most_order=600)
     case.in_double = True
     a, b, h0 = case.coefficients()
     u = case.samples()
@@ -57,6 +57,15 @@ def filter_(ops, rng, name="filter"):
         return getattr(ops, name)(u, a, b, h0, *state, **sent)
 
     return case, function, (u, a, b, h0, *states)
+
+
+def filter_in_chunks(ops, rng):
+    """Orders up to the largest that chunks serve, and lengths around whole chunks and turns of 8 or 16 of them."""
+    case = cases.Case(rng, 4000)
+    case.order = int(rng.integers(1, 65))
+    whole = int(rng.choice([32, 64, 256, 512, 1024, 2048])) * int(rng.integers(1, 3))
+    case.length = whole + int(rng.integers(-2, 3))
+    return filter_(ops, rng, case=case)
 
 
 def prefill(ops, rng):
@@ -133,7 +142,7 @@ def embedding(ops, rng):
 # How many cases of each, in all.
 OPERATORS = {
     kernel: 300, exact_kernel: 60, convolve: 700, filter_: 250, prefill: 60, step: 150, dropout: 100, gelu: 200,
-    glu: 200, batch_norm: 150, layer_norm: 100, embedding: 50,
+    glu: 200, batch_norm: 150, layer_norm: 100, embedding: 50, filter_in_chunks: 200,
 }  # fmt: skip
 assert sum(OPERATORS.values()) >= 2000
 
