@@ -1,4 +1,4 @@
-// The first and the last level of a long transform: pairs of rows in device memory to and from columns of scratch.
+// The first and the last level of a long transform: real signals in device memory to and from columns of their spectra.
 #pragma once
 
 #include <type_traits>
@@ -10,27 +10,26 @@
 namespace rtf::cuda {
 
 constexpr int columns = 256, radix = 16;
-constexpr int together = 8;  // columns in a block: 128 bytes side by side, and several blocks a multiprocessor
+constexpr int lines = columns / 2 + 1;  // of a real signal: the others are conjugates of these
+constexpr int together = 8;             // columns in a block: several blocks a multiprocessor
 
-// Rows of a tile, two by two: item i is made of (first + i * step) / divisor and (first + i * step + second) / divisor.
-// From `end` on there is no second one, or the last again where one is needed.
-struct PairRows {
+// Rows first, first + 1, ... of `numbers`, each a real signal.
+struct Signals {
   Numbers numbers;
-  int64_t first = 0, step = 2, second = 1, divisor = 1, end = 0;
-  bool repeat_last = false;
-  int count = 0, offset = 0;
-  double leading = 0;
+  int64_t first = 0, end = 0;
+  int count = 0, offset = 0;  // numbers of a row, and the point that the first of them is
+  double leading = 0;         // points before it
 
-  __device__ int64_t index(int64_t item) const { return (first + item * step) / divisor; }
-  __device__ int64_t second_index(int64_t item) const { return min(first + item * step + second, end - 1) / divisor; }
-  __device__ bool has_second(int64_t item) const { return repeat_last || first + item * step + second < end; }
+  int64_t size() const { return end - first; }
 };
 
+// Signals and their scratch, (signals, lines, rows).
 struct Columns {
-  double2* scratch = nullptr;  // (items, columns, rows)
-  PairRows pairs;
+  double2* scratch = nullptr;
+  Signals signals;
   Numbers h0;  // of each channel: its point 0 goes there on the way there, it is added to it on the way back
-  int64_t items = 0;
+
+  int64_t pairs() const { return ceil_div(signals.size(), 2); }
 };
 
 struct ColumnArguments {
@@ -51,103 +50,156 @@ __device__ void transform_column(double2 (&z)[radix], double2 root, double2 (*ex
   fft<radix, sign>(z);
 }
 
-// The two rows' points in real and imaginary part; all loads start before the first one ends.
+// Two signals' points in real and imaginary part; all loads start before the first one ends.
 template <class Position>
-__device__ void load_pair(const PairRows& pairs, int64_t item, int length, Position position, double2 (&z)[radix]) {
-  const bool has_second = pairs.has_second(item);
-  with_pointer(pairs.numbers, [&](const auto* data) {
-    const auto* x = data + pairs.index(item) * pairs.count;
-    const auto* y = data + pairs.second_index(item) * pairs.count;
+__device__ void load_pair(const Signals& signals, int64_t index, int length, Position position, double2 (&z)[radix]) {
+  const bool has_second = index + 1 < signals.end;
+  with_pointer(signals.numbers, [&](const auto* data) {
+    const auto* x = data + index * signals.count;
+    const auto* y = has_second ? x + signals.count : x;
     using T = std::remove_cv_t<std::remove_pointer_t<decltype(data)>>;
     T u[radix], v[radix];
 #pragma unroll
     for (int i = 0; i < radix; ++i) {
-      const int k = position(i) - pairs.offset;
-      const bool inside = k >= 0 && k < pairs.count;
+      const int k = position(i) - signals.offset;
+      const bool inside = k >= 0 && k < signals.count;
       u[i] = inside ? x[k] : T(0);
-      v[i] = inside && has_second ? y[k] : T(0);
+      v[i] = inside ? y[k] : T(0);
     }
 #pragma unroll
     for (int i = 0; i < radix; ++i) {
       z[i] = {static_cast<double>(u[i]), static_cast<double>(v[i])};
-      if (position(i) < pairs.offset) z[i] = {pairs.leading, pairs.leading};
+      if (position(i) < signals.offset) z[i] = {signals.leading, signals.leading};
     }
-    if (pairs.count + pairs.offset <= length) return;
+    if (signals.count + signals.offset <= length) return;
 #pragma unroll
     for (int i = 0; i < radix; ++i)
-      for (int k = position(i) - pairs.offset + length; k < pairs.count; k += length) {
+      for (int k = position(i) - signals.offset + length; k < signals.count; k += length) {
         z[i].x += static_cast<double>(x[k]);
-        if (has_second) z[i].y += static_cast<double>(y[k]);
+        z[i].y += static_cast<double>(y[k]);
       }
   });
 }
 
-// Which of the parts a block works on, and where.
+// Which two signals a block works on, and where.
 struct ColumnPlace {
   const Columns& part;
-  int64_t item;
-  int length, n2;
+  int64_t pair, index;  // index of the first in `numbers`
+  int rows, length, n2;
   bool has_second, first_point;
 
-  static __device__ const Columns& part_of(const ColumnArguments& p, int64_t& item) {
+  static __device__ const Columns& part_of(const ColumnArguments& p, int64_t& pair) {
     int which = 0;
-    for (; which < 2 && item >= p.parts[which].items; ++which) item -= p.parts[which].items;
+    for (; which < 2; ++which) {
+      const int64_t pairs = (p.parts[which].signals.end - p.parts[which].signals.first + 1) / 2;
+      if (pair < pairs) break;
+      pair -= pairs;
+    }
     return p.parts[which];
   }
   __device__ explicit ColumnPlace(const ColumnArguments& p, int64_t block = blockIdx.y)
-      : part(part_of(p, block)), item(block), length(columns * p.rows), n2(blockIdx.x * together + threadIdx.x) {
-    has_second = part.pairs.has_second(item);
+      : part(part_of(p, block)),
+        pair(block),
+        index(part.signals.first + 2 * block),
+        rows(p.rows),
+        length(columns * p.rows),
+        n2(blockIdx.x * together + threadIdx.x) {
+    has_second = index + 1 < part.signals.end;
     first_point = part.h0.data && n2 == 0 && threadIdx.y == 0;
   }
-  __device__ int point(int i) const { return (static_cast<int>(threadIdx.y) + i * radix) * (length / columns) + n2; }
+  __device__ int point(int i) const { return (static_cast<int>(threadIdx.y) + i * radix) * rows + n2; }
+  // Where number n2 of a line of the pair's signal `which` is; a line of T lies where one of double2 begins.
+  template <class T>
+  __device__ T* at(int which, int line) const {
+    return reinterpret_cast<T*>(part.scratch + ((2 * pair + which) * lines + line) * rows) + n2;
+  }
 };
 
-// Pairs of rows to columns of scratch.
+// Pairs of signals to columns of scratch. With z = x + i y and Z(256 - k) its mirrored number, X(k) = (Z(k) + conj Z(256 -
+// k)) / 2 and Y(k) = (Z(k) - conj Z(256 - k)) / 2i.
 inline __global__ void __launch_bounds__(radix * together, 4) columns_ahead(const ColumnArguments p) {
   extern __shared__ __align__(16) double2 shared[];
-  const ColumnPlace at(p);
-  const PairRows& pairs = at.part.pairs;
-  const double2 root = double_root<forward>(threadIdx.y, columns);
-  const Twist twist = Twist::load<forward>(at.n2, threadIdx.y, radix, at.length);
+  auto* const exchange = reinterpret_cast<double2(*)[together]>(shared);
+  const ColumnPlace place(p);
+  const Signals& signals = place.part.signals;
+  const int c = threadIdx.x, j = threadIdx.y;
+  const double2 root = double_root<forward>(j, columns);
+  const Twist twist = Twist::load<forward>(place.n2, j, radix, place.length);
   double2 z[radix];
   // Of few numbers a column holds one at its beginning, and that is its transform everywhere.
-  const bool few = pairs.count + pairs.offset <= p.rows;
-  load_pair(pairs, at.item, at.length, [&](int i) { return few ? at.n2 : at.point(i); }, z);
-  if (at.first_point) store_number(at.part.h0, pairs.index(at.item), z[0].x);
-  if (at.first_point && at.has_second) store_number(at.part.h0, pairs.second_index(at.item), z[0].y);
-  if (!few) transform_column<forward>(z, root, reinterpret_cast<double2(*)[together]>(shared));
-  twist.apply(z);
-  double2* scratch = at.part.scratch + at.item * at.length;
-#pragma unroll
-  for (int i = 0; i < radix; ++i) scratch[at.point(i)] = z[i];
+  const bool few = signals.count + signals.offset <= p.rows;
+  load_pair(signals, place.index, place.length, [&](int i) { return few ? place.n2 : place.point(i); }, z);
+  if (place.first_point) store_number(place.part.h0, place.index, z[0].x);
+  if (place.first_point && place.has_second) store_number(place.part.h0, place.index + 1, z[0].y);
+  if (!few) {
+    transform_column<forward>(z, root, exchange);
+    __syncthreads();
+    unroll<radix / 2>([&](auto i) { exchange[(i + radix / 2) * radix + j][c] = z[i + radix / 2]; });
+    __syncthreads();
+  }
+  double2 w = twist.first;
+  const auto put = [&](int line, double2 x, double2 y) {
+    *place.at<double2>(0, line) = x * w;
+    if (place.has_second) *place.at<double2>(1, line) = y * w;
+  };
+  unroll<radix / 2>([&](auto i) {
+    const int line = i * radix + j;
+    if (few || line == 0) {
+      put(line, {z[i].x, 0}, {z[i].y, 0});
+    } else {
+      const double2 mirror = conj(exchange[columns - line][c]), own = z[i];
+      put(line, 0.5 * (own + mirror), 0.5 * times_i(mirror - own));
+    }
+    w = w * twist.step;
+  });
+  if (j == 0) put(columns / 2, {z[radix / 2].x, 0}, {z[radix / 2].y, 0});
 }
 
-// Columns of scratch to pairs of rows.
-inline __global__ void __launch_bounds__(radix * together, 5) columns_back(const ColumnArguments p) {
+// Columns of scratch, numbers of type T, to pairs of signals.
+template <class T>
+__global__ void __launch_bounds__(radix * together, 5) columns_back(const ColumnArguments p) {
   extern __shared__ __align__(16) double2 shared[];
-  const ColumnPlace at(p);
-  const PairRows& pairs = at.part.pairs;
-  const double2 root = double_root<inverse>(threadIdx.y, columns);
-  const double2* scratch = at.part.scratch + at.item * at.length;
+  auto* const exchange = reinterpret_cast<double2(*)[together]>(shared);
+  const ColumnPlace place(p);
+  const Signals& signals = place.part.signals;
+  const int c = threadIdx.x, j = threadIdx.y;
+  const double2 root = double_root<inverse>(j, columns);
   double2 z[radix];
+  T x[radix / 2], y[radix / 2];
+  unroll<radix / 2>([&](auto i) {
+    x[i] = *place.at<T>(0, i * radix + j);
+    y[i] = place.has_second ? *place.at<T>(1, i * radix + j) : T{0, 0};
+  });
+  const auto widen = [](T value) { return double2{value.x, value.y}; };
+  unroll<radix / 2>([&](auto i) {
+    const double2 first = widen(x[i]), second = times_i(widen(y[i]));
+    z[i] = first + second;
+    const int line = i * radix + j;
+    if (line != 0) exchange[columns - line][c] = conj(first - second);
+  });
+  if (j == 0) {
+    const double2 second = place.has_second ? widen(*place.at<T>(1, columns / 2)) : double2{0, 0};
+    exchange[columns / 2][c] = widen(*place.at<T>(0, columns / 2)) + times_i(second);
+  }
+  __syncthreads();
+  unroll<radix / 2>([&](auto i) { z[i + radix / 2] = exchange[(i + radix / 2) * radix + j][c]; });
+  __syncthreads();
+  transform_column<inverse>(z, root, exchange);
 #pragma unroll
-  for (int i = 0; i < radix; ++i) z[i] = scratch[at.point(i)];
-  transform_column<inverse>(z, root, reinterpret_cast<double2(*)[together]>(shared));
-#pragma unroll
-  for (int i = 0; i < radix; ++i) z[i] = 1.0 / at.length * z[i];
-  if (at.first_point) z[0].x += load_number(at.part.h0, pairs.index(at.item));
-  if (at.first_point && at.has_second) z[0].y += load_number(at.part.h0, pairs.second_index(at.item));
-  const auto point = [&](int i) { return at.point(i); };
-  const NumberRow row{pairs.numbers, pairs.index(at.item) * pairs.count, pairs.count, pairs.offset, 0};
-  store_points<radix>(row, at.length, point, [&](int i) { return z[i].x; });
-  const NumberRow second{pairs.numbers, pairs.second_index(at.item) * pairs.count, pairs.count, pairs.offset, 0};
-  if (at.has_second) store_points<radix>(second, at.length, point, [&](int i) { return z[i].y; });
+  for (int i = 0; i < radix; ++i) z[i] = 1.0 / place.length * z[i];
+  if (place.first_point) z[0].x += load_number(place.part.h0, place.index);
+  if (place.first_point && place.has_second) z[0].y += load_number(place.part.h0, place.index + 1);
+  const auto point = [&](int i) { return place.point(i); };
+  const NumberRow row{signals.numbers, place.index * signals.count, signals.count, signals.offset, 0};
+  store_points<radix>(row, place.length, point, [&](int i) { return z[i].x; });
+  const NumberRow second{signals.numbers, row.start + signals.count, signals.count, signals.offset, 0};
+  if (place.has_second) store_points<radix>(second, place.length, point, [&](int i) { return z[i].y; });
 }
 
 inline void run_columns(void (*kernel)(ColumnArguments), const ColumnArguments& arguments, cudaStream_t stream) {
   constexpr std::size_t shared_bytes = columns * together * sizeof(double2);
-  const int64_t items = arguments.parts[0].items + arguments.parts[1].items + arguments.parts[2].items;
-  const dim3 grid(arguments.rows / together, static_cast<unsigned>(items));
+  const int64_t pairs = arguments.parts[0].pairs() + arguments.parts[1].pairs() + arguments.parts[2].pairs();
+  const dim3 grid(arguments.rows / together, static_cast<unsigned>(pairs));
   launch("kernel", kernel, grid, dim3(together, radix), shared_bytes, stream, arguments);
 }
 

@@ -15,25 +15,21 @@ struct KernelTile {
   int64_t group, groups, begin, per_group;
 
   int64_t channels() const { return groups * per_group; }
-  int64_t pairs() const { return ceil_div(channels(), 2); }
-  // A denominator serves its whole group, unless pairs cross the border between groups.
-  bool shared_denominators() const { return groups == 1 || per_group % 2 == 0; }
-  int64_t spectra() const { return shared_denominators() ? groups : pairs(); }
 };
 
 class KernelTiles {
  public:
-  KernelTiles(const KernelSizes& sizes, bool gradient) : sizes_(sizes), signals_(gradient ? 2 : 1) {
+  // `signal_bytes` of scratch for each denominator and for each of a channel's signals: b, and dk of the gradient.
+  KernelTiles(const KernelSizes& sizes, bool gradient, std::size_t signal_bytes)
+      : sizes_(sizes), signals_(gradient ? 2 : 1) {
     const int64_t each = sizes.channels_per_group();
-    const int64_t fit = std::max<int64_t>(tile_bytes / (sizes.length * 2 * sizeof(double)), 4);  // rows of scratch
-    const int64_t twice_rows = each % 2 == 0 ? 2 + signals_ * each : (1 + signals_) * each;      // of a group
-    groups_ = even_share(sizes.groups, std::max<int64_t>(2 * fit / twice_rows, 1));
-    // One denominator beside the rows of its channels does no harm.
-    per_group_ = groups_ > 1 ? each : even_share(each, 2 * (fit / signals_));
+    const int64_t fit = std::max<int64_t>(tile_bytes / signal_bytes, 8);
+    groups_ = even_share(sizes.groups, std::max<int64_t>(fit / (1 + signals_ * each), 1));
+    per_group_ = groups_ > 1 ? each : even_share(each, (fit - 1) / signals_);
   }
 
   KernelTile largest() const { return {0, groups_, 0, per_group_}; }
-  int64_t scratch_rows() const { return largest().spectra() + signals_ * largest().pairs(); }
+  int64_t signals() const { return groups_ + signals_ * largest().channels(); }
 
   template <class Body>
   void for_each(Body body) const {
@@ -44,11 +40,8 @@ class KernelTiles {
   }
 
  private:
-  // Of `count` things at most `most` at a time, in tiles as large as each other: an even number if there are several.
-  static int64_t even_share(int64_t count, int64_t most) {
-    const int64_t share = ceil_div(count, ceil_div(count, most));
-    return share == count || share == 1 ? share : share + share % 2 > most ? share - 1 : share + share % 2;
-  }
+  // Of `count` things at most `most` at a time, in tiles as large as each other.
+  static int64_t even_share(int64_t count, int64_t most) { return ceil_div(count, ceil_div(count, most)); }
 
   KernelSizes sizes_;
   int64_t signals_, groups_, per_group_;

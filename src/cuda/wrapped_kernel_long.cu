@@ -1,9 +1,9 @@
 // Rows longer than a block holds, length = 256 x rows points: point n = n1 * rows + n2, frequency k = k1 + 256 k2.
 // Transforms over n1 ("columns", neighbouring n2 in a block), a twist by exp(-2 pi i k1 n2 / length), transforms over
-// n2 ("lines" k1) where the quotient is taken, and the same way back. Two channels travel as one complex signal x + i
-// y, so a line meets its mirror image, line 256 - k1, in one block. Never do signals of different kinds: a small
-// gradient would drown in the rounding of the coefficients. A tile of channels at a time: its scratch stays near the
-// cache, and memory does not grow with the channels.
+// n2 ("lines" k1) where the quotient is taken, and the same way back. Signals are real: of a line k1 and its mirror image
+// 256 - k1 one is enough. In the columns two channels travel as one complex signal x + i y. Never do signals of different
+// kinds: a small gradient would drown in the rounding of the coefficients. A tile of channels at a time: memory does not
+// grow with the channels.
 #include "cuda/column_transforms.h"
 #include "cuda/denominator_sum.h"
 #include "cuda/double_transforms.h"
@@ -15,149 +15,112 @@ namespace rtf::cuda {
 namespace {
 
 struct LineArguments {
-  const double2* denominators;  // (spectra, columns, rows)
-  double2* numerators;          // (pairs, columns, rows): b; then the kernels, or db
+  const double2* denominators;  // (groups, lines, rows)
+  double2* numerators;          // (channels, lines, rows): b; then the kernels, or db
   double2* gradients;           // likewise: dk; then da
-  int64_t pairs, pairs_per_spectrum;
-  int64_t pairs_per_block = 0, blocks_per_spectrum = 0;
-};
+  int64_t groups, channels_per_group;
+  int64_t channels_per_run = 0, runs_per_group = 0;
 
-struct Two {
-  double2 first, second;
+  __host__ __device__ int64_t runs() const { return groups * runs_per_group; }
 };
-using cuda::conj;
-using cuda::operator*;
-using cuda::reciprocal;
-// Twice the spectra of the two real signals behind a number of a line and the mirrored one, and back.
-__device__ Two unpack(double2 z, double2 mirror) { return {z + conj(mirror), times_i(conj(mirror) - z)}; }
-__device__ double2 pack(Two x) { return x.first + times_i(x.second); }
-__device__ Two conj(Two x) { return {conj(x.first), conj(x.second)}; }
-__device__ Two operator*(Two x, Two y) { return {x.first * y.first, x.second * y.second}; }
-__device__ Two reciprocal(Two x) { return {reciprocal(x.first), reciprocal(x.second)}; }
 
 template <int rows>
 using LineFft = BlockFft<rows, 2>;
 template <int rows>
-constexpr std::size_t inverse_bytes = 2 * rows * sizeof(double2);
+constexpr std::size_t line_bytes = LineFft<rows>::exchange_bytes + LineFft<rows>::table_bytes + 2 * rows * sizeof(double2);
 template <bool gradient>
-constexpr int resident_threads = gradient ? 384 : 512;  // of a multiprocessor: as their registers allow
-constexpr int lines = columns / 2 + 1;                  // that no other one mirrors
+constexpr int resident_threads = gradient ? 512 : 640;  // of a multiprocessor: as their registers allow
 
-// Lines k1 and 256 - k1 of some pairs of channels with one denominator, a thread row each. B / A; or with G the spectrum
-// of dk dB = G / conj(A) and dA = - dB conj(B / A).
-//
-// Real signals have conjugates at mirrored frequencies, so the first half of each line is divided and gives the second
-// half of the other. Line 0 mirrors itself: there the one row of threads divides its first half and the other its second.
-template <int rows, bool gradient>
+// One line of two runs of channels, a thread row each; those of a run share a denominator. B / A; or with G the spectrum
+// of dk dB = G / conj(A) and dA = - dB conj(B / A). Kernels are left in numbers of type T.
+template <int rows, bool gradient, class T>
 __global__ void __launch_bounds__(LineFft<rows>::threads, resident_threads<gradient> / LineFft<rows>::threads)
     divide_lines(const LineArguments p) {
   using Fft = LineFft<rows>;
-  constexpr int each = 8, half = each / 2, length = columns * rows, signals = gradient ? 2 : 1;
+  constexpr int each = 8, length = columns * rows, signals = gradient ? 2 : 1;
   extern __shared__ __align__(16) double2 shared[];
   double2* const table = shared + Fft::exchange_bytes / sizeof(double2);
-  const int k1 = blockIdx.x, side = threadIdx.y, line = side == 0 ? k1 : (columns - k1) % columns;
-  const bool second_half = k1 == 0 && side == 1;
-  const int64_t start = static_cast<int64_t>(line) * rows;
-  const int64_t spectrum = blockIdx.y / p.blocks_per_spectrum;
-  const int64_t first_pair = spectrum * p.pairs_per_spectrum + blockIdx.y % p.blocks_per_spectrum * p.pairs_per_block;
-  const int64_t end_pair = min(min(first_pair + p.pairs_per_block, (spectrum + 1) * p.pairs_per_spectrum), p.pairs);
+  // 1 / A, each thread's own: registers are short.
+  double2* const inverse_a = table + Fft::table_bytes / sizeof(double2) + threadIdx.y * Fft::stride + threadIdx.x;
+  const int line = blockIdx.x;
+  const int64_t run = min(2 * static_cast<int64_t>(blockIdx.y) + threadIdx.y, p.runs() - 1);  // the last one twice
+  const int64_t group = run / p.runs_per_group, begin = run % p.runs_per_group * p.channels_per_run;
+  const int64_t count = min(p.channels_per_run, p.channels_per_group - begin);
   const auto k2 = [](int i) { return static_cast<int>(threadIdx.x) + i * Fft::stride; };
-  const auto divided = [&](int i) { return k2(second_half ? i + half : i); };
-  const auto mirrored = [&](int k) { return k1 == 0 ? (rows - k) & (rows - 1) : rows - 1 - k; };
 
   Fft::fill(table);
-  // 1 / A lies in shared memory, each thread's own: registers are short.
-  double2* const inverse_a = table + Fft::table_bytes / sizeof(double2) + side * Fft::stride + threadIdx.x;
-  const auto load_inverse = [&](int i) {
-    return Two{inverse_a[2 * i * Fft::threads], inverse_a[(2 * i + 1) * Fft::threads]};
-  };
-  Two result[signals][half];  // B / A; with gradients first B / A in the second, then dB and -dA.
-  // The denominator, then of each pair b, and dk.
-  const int count = 1 + signals * static_cast<int>(end_pair - first_pair);
+  double2 quotient[each];  // B / A; with gradients kept until dk comes, then -dA
+  // The denominator, then of each channel b, and dk. All threads take part in every transform, whatever their run has.
 #pragma unroll 1
-  for (int signal = 0; signal < count; ++signal) {
-    const int64_t pair = first_pair + (signal - 1) / signals;
+  for (int signal = 0; signal < 1 + signals * static_cast<int>(p.channels_per_run); ++signal) {
+    const int index = (signal - 1) / signals;
     const bool is_denominator = signal == 0, is_numerator = !gradient || signal % 2 == 1;
-    double2* const numerator = p.numerators + pair * length + start;
-    double2* const to_denominator = p.gradients + pair * length + start;
-    const double2* from = is_denominator ? p.denominators + spectrum * length + start
+    const int64_t channel = group * p.channels_per_group + begin + min(static_cast<int64_t>(index), count - 1);
+    double2* const numerator = p.numerators + (channel * lines + line) * rows;
+    double2* const to_denominator = p.gradients + (channel * lines + line) * rows;
+    const double2* from = is_denominator ? p.denominators + (group * lines + line) * rows
                           : is_numerator ? numerator
                                          : to_denominator;
     double2 z[each];
 #pragma unroll
     for (int i = 0; i < each; ++i) z[i] = from[k2(i)];
     Fft::template execute<forward>(z, shared, table);
-    __syncthreads();
 #pragma unroll
-    for (int i = 0; i < each; ++i) shared[side * rows + k2(i)] = z[i];
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < half; ++i) {
-      const double2 own = second_half ? z[i + half] : z[i];
-      const Two x = unpack(own, shared[(side ^ 1) * rows + mirrored(divided(i))]);
+    for (int i = 0; i < each; ++i) {
+      double2& inverse = inverse_a[i * Fft::threads];
       if (is_denominator) {
-        const Two inverse = reciprocal(x);
-        inverse_a[2 * i * Fft::threads] = inverse.first;
-        inverse_a[(2 * i + 1) * Fft::threads] = inverse.second;
+        inverse = reciprocal(z[i]);
       } else if (is_numerator) {
-        result[gradient][i] = x * load_inverse(i);
-      } else if constexpr (gradient) {
-        result[0][i] = x * conj(load_inverse(i));
-        result[1][i] = result[0][i] * conj(result[1][i]);
+        quotient[i] = z[i] * inverse;
+      } else {
+        z[i] = z[i] * conj(inverse);
+        quotient[i] = z[i] * conj(quotient[i]);
       }
     }
     if (is_denominator || (gradient && is_numerator)) continue;
 #pragma unroll 1
     for (int which = 0; which < signals; ++which) {
-      __syncthreads();
+      const bool last = which + 1 == signals;
+      if (last)
 #pragma unroll
-      for (int i = 0; i < half; ++i) {
-        const Two x = which == 0 ? result[0][i] : result[gradient][i];
-        const double2 own = pack(x);
-        shared[(side ^ 1) * rows + (k1 == 0 ? divided(i) : mirrored(divided(i)))] = k1 == 0 ? own : pack(conj(x));
-        z[i] = z[i + half] = own;
-      }
-      __syncthreads();
-#pragma unroll
-      for (int i = 0; i < half; ++i) {
-        const double2 other = shared[side * rows + k2(second_half ? i : i + half)];
-        (second_half ? z[i] : z[i + half]) = other;
-      }
+        for (int i = 0; i < each; ++i) z[i] = quotient[i];
       const Twist twist = Twist::load<inverse>(line, threadIdx.x, Fft::stride, length);
       Fft::template execute<inverse>(z, shared, table);
       twist.apply(z);
-      if (side == 1 && line == k1) continue;
-      const double sign = which == 0 ? 1 : -1;
-      double2* to = which == 0 ? numerator : to_denominator;
+      if (index >= count || run != 2 * static_cast<int64_t>(blockIdx.y) + threadIdx.y) continue;
+      const double sign = gradient && last ? -1 : 1;
+      T* const to = reinterpret_cast<T*>(gradient && last ? to_denominator : numerator);
+      using Element = decltype(T::x);
 #pragma unroll
-      for (int i = 0; i < each; ++i) to[k2(i)] = sign * z[i];
+      for (int i = 0; i < each; ++i)
+        to[k2(i)] = {static_cast<Element>(sign * z[i].x), static_cast<Element>(sign * z[i].y)};
     }
   }
 }
 
-// Pairs with one denominator share its transform in a block: as many as take the least time when the blocks run in waves
+// Channels with one denominator share its transform in a run: as many as take the least time when the blocks go in waves
 // over the multiprocessors.
-int64_t pairs_in_block(int64_t pairs, int64_t pairs_per_spectrum, int64_t resident, int64_t transforms_per_pair) {
+int64_t channels_in_run(int64_t groups, int64_t channels_per_group, int64_t resident, int64_t transforms_per_channel) {
   int64_t best = 1, least = 0;
-  for (int64_t each = 1; each <= std::min<int64_t>(pairs_per_spectrum, 8); each *= 2) {
-    const int64_t blocks = lines * ceil_div(pairs, pairs_per_spectrum) * ceil_div(pairs_per_spectrum, each);
-    const int64_t time = ceil_div(blocks, resident) * (1 + transforms_per_pair * each);
+  for (int64_t each = 1; each <= std::min<int64_t>(channels_per_group, 8); each *= 2) {
+    const int64_t blocks = lines * ceil_div(groups * ceil_div(channels_per_group, each), 2);
+    const int64_t time = ceil_div(blocks, resident) * (1 + transforms_per_channel * each);
     if (each == 1 || time < least) best = each, least = time;
   }
   return best;
 }
 
-template <bool gradient>
+template <bool gradient, class T>
 void run_lines(int rows, LineArguments arguments, cudaStream_t stream) {
   const auto run = [&](auto size) {
     using Fft = LineFft<size>;
     const int64_t resident = multiprocessors * std::max(1, resident_threads<gradient> / Fft::threads);
-    arguments.pairs_per_block =
-        pairs_in_block(arguments.pairs, arguments.pairs_per_spectrum, resident, gradient ? 4 : 2);
-    arguments.blocks_per_spectrum = ceil_div(arguments.pairs_per_spectrum, arguments.pairs_per_block);
-    const int64_t blocks = ceil_div(arguments.pairs, arguments.pairs_per_spectrum) * arguments.blocks_per_spectrum;
-    launch("kernel", divide_lines<size, gradient>, dim3(lines, static_cast<unsigned>(blocks)), dim3(Fft::stride, 2),
-           Fft::exchange_bytes + Fft::table_bytes + inverse_bytes<size>, stream, arguments);
+    const int64_t each =
+        channels_in_run(arguments.groups, arguments.channels_per_group, resident, gradient ? 4 : 2);
+    arguments.channels_per_run = each;
+    arguments.runs_per_group = ceil_div(arguments.channels_per_group, each);
+    launch("kernel", divide_lines<size, gradient, T>, dim3(lines, static_cast<unsigned>(ceil_div(arguments.runs(), 2))),
+           dim3(Fft::stride, 2), line_bytes<size>, stream, arguments);
   };
   switch (rows) {
     case 128:
@@ -171,88 +134,86 @@ void run_lines(int rows, LineArguments arguments, cudaStream_t stream) {
   }
 }
 
-PairRows channel_rows(Numbers numbers, int64_t first, int64_t channels, int64_t count, int offset) {
-  return {numbers, first, 2, 1, 1, first + channels, false, static_cast<int>(count), offset, 0};
+Signals coefficient_rows(Numbers numbers, int64_t first, int64_t size, int64_t order, double leading) {
+  return {numbers, first, first + size, static_cast<int>(order), 1, leading};
 }
 
-// A second channel that is missing divides 0 by the last denominator.
-PairRows denominator_rows(const KernelSizes& sizes, Numbers a, const KernelTile& tile) {
-  const auto order = static_cast<int>(sizes.order);
-  if (tile.shared_denominators()) return {a, tile.group, 1, 0, 1, tile.group + tile.groups, true, order, 1, 1};
-  const int64_t first = tile.group * tile.per_group;
-  return {a, first, 2, 1, tile.per_group, first + tile.channels(), true, order, 1, 1};
+Signals sample_rows(Numbers numbers, int64_t first, int64_t size, int64_t length) {
+  return {numbers, first, first + size, static_cast<int>(length), 0, 0};
 }
+
+std::size_t signal_bytes(const KernelSizes& sizes) { return lines * (sizes.length / columns) * sizeof(double2); }
 
 struct Scratch {
   double2 *denominators, *numerators, *gradients;
+  void* end;
 
-  Scratch(const KernelSizes& sizes, const KernelTiles& tiles, void* workspace)
-      : denominators(static_cast<double2*>(workspace)),
-        numerators(denominators + tiles.largest().spectra() * sizes.length),
-        gradients(numerators + tiles.largest().pairs() * sizes.length) {}
+  Scratch(const KernelSizes& sizes, const KernelTiles& tiles, bool gradient, void* workspace) {
+    const int64_t signal = lines * (sizes.length / columns), channels = tiles.largest().channels();
+    denominators = static_cast<double2*>(workspace);
+    numerators = denominators + tiles.largest().groups * signal;
+    gradients = numerators + channels * signal;
+    end = gradient ? gradients + channels * signal : gradients;
+  }
 };
-
-std::size_t scratch_bytes(const KernelSizes& sizes, const KernelTiles& tiles) {
-  return tiles.scratch_rows() * sizes.length * sizeof(double2);
-}
 
 }  // namespace
 
-std::size_t long_workspace(const KernelSizes& sizes) { return scratch_bytes(sizes, KernelTiles(sizes, false)); }
+std::size_t long_workspace(const KernelSizes& sizes) {
+  return KernelTiles(sizes, false, signal_bytes(sizes)).signals() * signal_bytes(sizes);
+}
 
 std::size_t long_vjp_workspace(const KernelSizes& sizes) {
-  const KernelTiles tiles(sizes, true);
+  const KernelTiles tiles(sizes, true, signal_bytes(sizes));
   const int64_t terms = sizes.channels_per_group() == 1 ? 0 : tiles.largest().channels() + 1;
-  return scratch_bytes(sizes, tiles) + terms * sizes.order * sizeof(double);
+  return tiles.signals() * signal_bytes(sizes) + terms * sizes.order * sizeof(double);
 }
 
 void long_kernel(const KernelSizes& sizes, Numbers a, Numbers b, Numbers h0, Numbers kernel, void* workspace,
                  cudaStream_t stream) {
-  const KernelTiles tiles(sizes, false);
-  const Scratch scratch(sizes, tiles, workspace);
+  const KernelTiles tiles(sizes, false, signal_bytes(sizes));
+  const Scratch scratch(sizes, tiles, false, workspace);
   const auto rows = static_cast<int>(sizes.length / columns);
+  // What is rounded to float32 in the end may be so on its way back: each channel by itself.
+  const bool single = kernel.type == Type::float32;
   tiles.for_each([&](const KernelTile& tile) {
-    const int64_t first = tile.group * sizes.channels_per_group() + tile.begin;
-    const int64_t channels = tile.channels(), pairs = tile.pairs();
+    const int64_t first = tile.group * sizes.channels_per_group() + tile.begin, channels = tile.channels();
     run_columns(columns_ahead,
                 {rows,
-                 {{scratch.denominators, denominator_rows(sizes, a, tile), {}, tile.spectra()},
-                  {scratch.numerators, channel_rows(b, first, channels, sizes.order, 1), {}, pairs}}},
+                 {{scratch.denominators, coefficient_rows(a, tile.group, tile.groups, sizes.order, 1), {}},
+                  {scratch.numerators, coefficient_rows(b, first, channels, sizes.order, 0), {}}}},
                 stream);
-    run_lines<false>(rows, {scratch.denominators, scratch.numerators, nullptr, pairs, ceil_div(pairs, tile.spectra())},
-                     stream);
-    run_columns(columns_back,
-                {rows, {{scratch.numerators, channel_rows(kernel, first, channels, sizes.length, 0), h0, pairs}}},
-                stream);
+    const LineArguments arguments{scratch.denominators, scratch.numerators, nullptr, tile.groups, tile.per_group};
+    single ? run_lines<false, float2>(rows, arguments, stream) : run_lines<false, double2>(rows, arguments, stream);
+    run_columns(single ? columns_back<float2> : columns_back<double2>,
+                {rows, {{scratch.numerators, sample_rows(kernel, first, channels, sizes.length), h0}}}, stream);
   });
 }
 
 void long_kernel_vjp(const KernelSizes& sizes, Numbers dk, Numbers a, Numbers b, Numbers da, Numbers db, Numbers dh0,
                      void* workspace, cudaStream_t stream) {
-  const KernelTiles tiles(sizes, true);
-  const Scratch scratch(sizes, tiles, workspace);
+  const KernelTiles tiles(sizes, true, signal_bytes(sizes));
+  const Scratch scratch(sizes, tiles, true, workspace);
   const auto rows = static_cast<int>(sizes.length / columns);
   const int64_t order = sizes.order, each = sizes.channels_per_group();
-  auto* terms = reinterpret_cast<double*>(scratch.gradients + tiles.largest().pairs() * sizes.length);
+  auto* terms = static_cast<double*>(scratch.end);
   double* sum_so_far = terms + tiles.largest().channels() * order;
   tiles.for_each([&](const KernelTile& tile) {
-    const int64_t first = tile.group * each + tile.begin, pairs = tile.pairs(), channels = tile.channels();
+    const int64_t first = tile.group * each + tile.begin, channels = tile.channels();
     run_columns(columns_ahead,
                 {rows,
-                 {{scratch.denominators, denominator_rows(sizes, a, tile), {}, tile.spectra()},
-                  {scratch.numerators, channel_rows(b, first, channels, order, 1), {}, pairs},
-                  {scratch.gradients, channel_rows(dk, first, channels, sizes.length, 0), dh0, pairs}}},
+                 {{scratch.denominators, coefficient_rows(a, tile.group, tile.groups, order, 1), {}},
+                  {scratch.numerators, coefficient_rows(b, first, channels, order, 0), {}},
+                  {scratch.gradients, sample_rows(dk, first, channels, sizes.length), dh0}}},
                 stream);
-    run_lines<true>(rows,
-                    {scratch.denominators, scratch.numerators, scratch.gradients, pairs,
-                     ceil_div(pairs, tile.spectra())},
-                    stream);
-    const PairRows to_a = each == 1 ? channel_rows(da, first, channels, order, 1)
-                                    : channel_rows({terms, Type::float64}, 0, channels, order, 1);
-    run_columns(columns_back,
+    run_lines<true, double2>(
+        rows, {scratch.denominators, scratch.numerators, scratch.gradients, tile.groups, tile.per_group}, stream);
+    const Signals to_a = each == 1 ? coefficient_rows(da, first, channels, order, 0)
+                                   : coefficient_rows({terms, Type::float64}, 0, channels, order, 0);
+    run_columns(columns_back<double2>,
                 {rows,
-                 {{scratch.numerators, channel_rows(db, first, channels, order, 1), {}, pairs},
-                  {scratch.gradients, to_a, {}, pairs}}},
+                 {{scratch.numerators, coefficient_rows(db, first, channels, order, 0), {}},
+                  {scratch.gradients, to_a, {}}}},
                 stream);
     if (each == 1) return;
     const bool last = tile.begin + tile.per_group == each;
