@@ -1,0 +1,52 @@
+// From the coefficients of a trained layer to the recurrence that a product runs.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rtf/executor.h"
+#include "rtf/model_file.h"
+#include "rtf/stabilize.h"
+#include "rtf/transfer_function.h"
+
+namespace rtf {
+
+enum class RealizationChoice {
+  automatic,  // the cheapest whose error is within the bound
+  companion,
+  sos,
+  modal,
+};
+
+struct RealizeOptions {
+  DataType precision = DataType::f32;
+  RealizationChoice realization = RealizationChoice::automatic;
+  std::optional<StabilizeMethod> stabilize;  // of a layer with poles on or outside the circle; none: it is refused
+  double bound = 0;                          // 0: 1e-5 in float32, 1e-10 in float64
+};
+
+// One that was tried: its kernel, run in its own arithmetic, against the layer's in double.
+struct RealizationTrial {
+  std::string name;  // "companion", "sos" or "modal"
+  DataType precision = DataType::f32;
+  double error = 0;  // over the kernel's largest value, of the worst channel; infinite where it cannot be made
+};
+
+struct Realized {
+  LayerRealization layer;
+  std::vector<RealizationTrial> trials;   // in the order of cost
+  std::optional<double> stabilize_error;  // of the kernel in l2, the worst channel, where poles were moved
+};
+
+// Errors are measured over `length` samples; a float32 layer that no form can hold within the bound runs in float64.
+// Throws ErrorCode::unstable for a pole on or outside the circle, or when nothing holds the bound.
+Realized realize(const TransferFunction& tf, std::size_t length, const RealizeOptions& options = {},
+                 Executor& executor = default_executor());
+
+// The kernel is Algorithm 1's: the numerator is corrected first.
+Realized realize(const TrainedTransferFunction& trained, const RealizeOptions& options = {},
+                 Executor& executor = default_executor());
+
+}  // namespace rtf
