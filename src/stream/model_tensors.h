@@ -1,0 +1,17 @@
+// The tensors of a model file: names and shapes, to and from a ModelFile.
+#pragma once
+
+#include <string>
+
+#include "rtf/model_file.h"
+#include "rtf/safetensors.h"
+
+namespace rtf {
+
+// Of a valid file, without metadata.
+TensorFile to_tensors(const ModelFile& file);
+
+// Fills `file`, whose architecture and forms of layers are known, and checks it. Errors name `path`.
+void take_tensors(TensorFile& tensors, const std::string& path, ModelFile& file);
+
+}  // namespace rtf
