@@ -7,7 +7,6 @@
 #include "core/arguments.h"
 #include "core/array_bytes.h"
 #include "core/checksum.h"
-#include "core/float32.h"
 #include "core/json.h"
 #include "rtf/safetensors.h"
 #include "stream/model_tensors.h"
@@ -240,10 +239,6 @@ void write_model(const std::string& path, const ModelFile& file) {
   tensors.metadata = {{"format", fmt::format("{}{}", format_name, format_version)},
                       {"architecture", architecture_json(file).dump()},
                       {"layers", layers.dump()}};
-  // As they will be read back.
-  for (auto& [name, array] : tensors.tensors)
-    if (array.type == DataType::f32)
-      for (double& value : array.values) value = rounded_to_float32(value);
   tensors.metadata["crc32"] = std::to_string(checksum(tensors));
   write_safetensors(path, tensors);
 }

@@ -7,6 +7,7 @@
 
 #include "core/arguments.h"
 #include "core/array_bytes.h"
+#include "core/float32.h"
 #include "rtf/error.h"
 
 namespace rtf {
@@ -261,6 +262,14 @@ TensorFile to_tensors(const ModelFile& file) {
       [&](const std::string& layer, const LayerRealization& one) {
         std::visit([&](const auto& form) { put(tensors, layer, form, one.precision); }, one.realization);
       });
+  for (auto& [tensor, array] : tensors.tensors)
+    if (array.type == DataType::f32)
+      for (double& value : array.values) {
+        const double narrow = rounded_to_float32(value);
+        if (!std::isfinite(narrow))
+          fail(ErrorCode::argument, "write_model", "{} holds {}, too large for float32", tensor, value);
+        value = narrow;
+      }
   return tensors;
 }
 

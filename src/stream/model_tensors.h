@@ -8,7 +8,7 @@
 
 namespace rtf {
 
-// Of a valid file, without metadata.
+// Of a valid file, without metadata; float32 tensors rounded as they will be read back.
 TensorFile to_tensors(const ModelFile& file);
 
 // Fills `file`, whose architecture and forms of layers are known, and checks it. Errors name `path`.

@@ -1,0 +1,71 @@
+// What Streams owns: the memory of every stream, and rows to work in.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "rtf/stream.h"
+#include "rtf/workspace.h"
+#include "stream/model.h"
+
+namespace rtf::stream {
+
+// Rows that pass through the model together: samples of one stream, or of several. Weights are read once for them.
+inline constexpr std::size_t tile_rows = 16;
+
+template <class T>
+struct Streams<T>::Impl {
+  Impl(const Model<T>& model, std::size_t capacity);
+
+  using Numbers = typename Model<T>::Impl;
+  struct Slot {
+    bool joined = false;
+    std::uint64_t samples = 0;  // seen so far
+    std::uint64_t call = 0;     // the last one that named it: none may name it twice
+  };
+  // Who the rows of a tile belong to.
+  struct Tile {
+    std::size_t rows = 0;
+    std::size_t slot[tile_rows];
+    std::uint64_t samples[tile_rows];  // that its stream had seen before
+  };
+
+  Model<T> model;
+  const Numbers& numbers;
+  std::vector<Slot> slots;
+  std::size_t joined = 0;
+  std::uint64_t calls = 0;
+  Workspace states, scratch;
+  T *x, *h, *u, *z, *y;  // rows of the input, the residual, the layer, the gate's matrix, the answers
+  double* wide;          // rows of a layer in double
+  std::size_t x_row, z_row, y_row;
+
+  Slot& check_joined(const char* operation, std::size_t stream);
+  const Slot& check_joined(const char* operation, std::size_t stream) const;
+  std::byte* memory(std::size_t slot) const { return states.data() + slot * numbers.stream_bytes; }
+  double* sums(std::size_t slot) const { return reinterpret_cast<double*>(memory(slot) + numbers.sums_offset); }
+  void clear(std::size_t slot);
+
+  // Named once each, and joined; the number of the call marks them.
+  void check_streams(const char* operation, std::span<const std::size_t> streams);
+  void check_out(const char* operation, const Signal<T>& out, std::size_t streams, std::size_t length) const;
+  void check_in(const char* operation, const Signal<const T>& in, std::size_t streams) const;
+  void check_in(const char* operation, const Signal<const std::int64_t>& in, std::size_t streams) const;
+
+  // In, of either kind, through the model; answers are not computed without `out`.
+  template <class In>
+  void run(const char* operation, std::span<const std::size_t> streams, Signal<const In> in, const Signal<T>* out);
+  void encode(const Signal<const T>& in, std::size_t stream, std::size_t t, std::size_t row);
+  void encode(const Signal<const std::int64_t>& in, std::size_t stream, std::size_t t, std::size_t row);
+  void run_blocks(const Tile& tile);
+  void run_layer(const Layer& layer, const Tile& tile);
+  void normalize(const NormRows<T>& norm, const T* from, T* to, std::size_t rows) const;
+  void pool(const Tile& tile);
+  void multiply(const Matrix<T>& matrix, const T* from, std::size_t from_row, std::size_t rows, T* to,
+                std::size_t to_row) const;
+  // The mean of what a stream has seen, into a row.
+  void mean(std::size_t slot, T* row) const;
+};
+
+}  // namespace rtf::stream
