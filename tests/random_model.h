@@ -88,7 +88,8 @@ class RandomModels : public RandomFilters {
       result.realization = std::move(tf);
     } else if (form == Form::sos) {
       std::vector<SecondOrderSections> all;
-      for (std::size_t c = 0; c < channels; ++c) all.push_back(sections((order + 1) / 2, radius));
+      for (std::size_t c = 0; c < channels; ++c)
+        all.push_back(sections(std::max<std::size_t>(1, (order + 1) / 2), radius));
       for (auto& channel : all)
         for (auto& section : channel.sections)
           for (double& value : section) value = rounded_to(precision, value);

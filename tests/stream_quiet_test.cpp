@@ -1,0 +1,181 @@
+// After load, step, process and prefill neither allocate nor lock nor call the system: allocations and locks are
+// counted by functions of those names in this program, and the kernel ends a child that calls it.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "random_model.h"
+#include "rtf/stream.h"
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they have functions of these names themselves
+
+namespace {
+
+std::atomic<long> allocations, locks;
+
+template <class Function>
+Function* next(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
+}
+
+}  // namespace
+
+extern "C" {
+void* __libc_malloc(std::size_t);
+void* __libc_calloc(std::size_t, std::size_t);
+void* __libc_realloc(void*, std::size_t);
+void* __libc_memalign(std::size_t, std::size_t);
+void __libc_free(void*);
+
+void* malloc(std::size_t size) {
+  ++allocations;
+  return __libc_malloc(size);
+}
+void* calloc(std::size_t count, std::size_t size) {
+  ++allocations;
+  return __libc_calloc(count, size);
+}
+void* realloc(void* memory, std::size_t size) {
+  ++allocations;
+  return __libc_realloc(memory, size);
+}
+void* aligned_alloc(std::size_t alignment, std::size_t size) {
+  ++allocations;
+  return __libc_memalign(alignment, size);
+}
+int posix_memalign(void** memory, std::size_t alignment, std::size_t size) {
+  ++allocations;
+  return (*memory = __libc_memalign(alignment, size)) != nullptr ? 0 : 12;
+}
+void free(void* memory) {
+  ++allocations;
+  __libc_free(memory);
+}
+
+int pthread_mutex_lock(pthread_mutex_t* mutex) {
+  static const auto real = next<int(pthread_mutex_t*)>("pthread_mutex_lock");
+  ++locks;
+  return real(mutex);
+}
+int pthread_mutex_trylock(pthread_mutex_t* mutex) {
+  static const auto real = next<int(pthread_mutex_t*)>("pthread_mutex_trylock");
+  ++locks;
+  return real(mutex);
+}
+int pthread_rwlock_rdlock(pthread_rwlock_t* lock) {
+  static const auto real = next<int(pthread_rwlock_t*)>("pthread_rwlock_rdlock");
+  ++locks;
+  return real(lock);
+}
+int pthread_rwlock_wrlock(pthread_rwlock_t* lock) {
+  static const auto real = next<int(pthread_rwlock_t*)>("pthread_rwlock_wrlock");
+  ++locks;
+  return real(lock);
+}
+}
+
+namespace rtf::stream {
+namespace {
+
+using testing::RandomModels;
+
+struct Counts {
+  long allocations, locks;
+};
+Counts counted(const auto& work) {
+  const long allocations_before = allocations, locks_before = locks;
+  work();
+  return {allocations - allocations_before, locks - locks_before};
+}
+
+// The signal that ends a child which may make no system call but exit_group from `work` on; 0 when it lives.
+int signal_of_silent(const auto& work) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    sock_filter instructions[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+    };
+    const sock_fprog program{4, instructions};
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+      ::_exit(77);
+    work();
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_FALSE(WIFEXITED(status) && WEXITSTATUS(status) == 77) << "this kernel has no filters of system calls";
+  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+TEST(StreamQuiet, TheCountersCount) {
+  EXPECT_GE(counted([] { std::make_unique<std::vector<int>>(100); }).allocations, 4);
+  std::mutex mutex;
+  EXPECT_EQ(counted([&] { const std::lock_guard guard(mutex); }).locks, 1);
+  EXPECT_EQ(signal_of_silent([] { ::getppid(); }), SIGSYS);
+  EXPECT_EQ(signal_of_silent([] {}), 0);
+}
+
+template <class T>
+void expect_quiet(std::uint64_t seed) {
+  RandomModels random(seed);
+  for (int round = 0; round < 40; ++round) {
+    const Architecture a = random.architecture();
+    const Model<T> model(random.model(a, std::is_same_v<T, float> ? DataType::f32 : DataType::f64));
+    Streams<T> streams(model, 3);
+    const std::size_t ids[] = {streams.join(), streams.join()};
+    constexpr std::size_t length = 37;
+    const std::size_t outputs = a.decoder == Architecture::Decoder::pair ? 0 : a.outputs;
+    const std::vector<T> in(2 * length * a.features, T(0.5));
+    const std::vector<std::int64_t> tokens(2 * length, 0);
+    std::vector<T> out(2 * length * a.outputs);
+    std::vector<std::byte> saved(model.state_bytes());
+    const auto all = [&] {
+      const auto to = channels_last(out.data(), 2, length, outputs);
+      const auto answer = std::span(out).first(2 * outputs);
+      if (a.vocabulary > 0) {
+        streams.step(ids, std::span(tokens).first(2), answer);
+        streams.process(ids, channels_last(tokens.data(), 2, length, 1), to);
+        streams.prefill(ids, channels_last(tokens.data(), 2, length, 1));
+      } else {
+        streams.step(ids, std::span(in).first(2 * a.features), answer);
+        streams.process(ids, channels_last(in.data(), 2, length, a.features), to);
+        streams.prefill(ids, channels_last(in.data(), 2, length, a.features));
+      }
+      if (a.decoder == Architecture::Decoder::pool) streams.answer(ids[0], std::span(out).first(outputs));
+      if (a.decoder == Architecture::Decoder::pair)
+        streams.answer_pair(ids[0], ids[1], std::span(out).first(a.outputs));
+      streams.save(ids[0], saved);
+      streams.restore(ids[1], saved);
+      streams.leave(streams.fork(ids[0]));
+      streams.reset(ids[0]);
+    };
+    const Counts counts = counted(all);
+    EXPECT_EQ(counts.allocations, 0);
+    EXPECT_EQ(counts.locks, 0);
+    EXPECT_EQ(signal_of_silent(all), 0);
+  }
+}
+
+TEST(StreamQuiet, Float) { expect_quiet<float>(1); }
+TEST(StreamQuiet, Double) { expect_quiet<double>(2); }
+
+}  // namespace
+}  // namespace rtf::stream
+
+#endif
