@@ -196,6 +196,7 @@ struct LayerCheck {
   }
   void operator()(const std::vector<SecondOrderSections>& all) const {
     count(all.size());
+    if (all[0].sections.empty()) refuse(" has no sections; at least one is needed");
     for (std::size_t c = 0; c < channels; ++c) {
       if (all[c].sections.size() != all[0].sections.size())
         refuse(" has {} sections in channel {}, {} in channel 0", all[c].sections.size(), c, all[0].sections.size());

@@ -1,0 +1,186 @@
+#include "rtf/realize.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "expect_refusal.h"
+#include "random_model.h"
+#include "rtf/correction.h"
+#include "rtf/kernel.h"
+#include "rtf/stream.h"
+
+namespace rtf {
+namespace {
+
+using testing::expect_refusal;
+using testing::RandomModels;
+
+// The numbers themselves, without the arithmetic that runs them: kernels in 106 bits against the layer's.
+double numbers_error(const LayerRealization& layer, const std::vector<double>& kernel, std::size_t length) {
+  const auto got = testing::layer_kernels(layer, length);
+  double worst = 0;
+  for (std::size_t c = 0; c < got.size(); ++c)
+    worst = std::max(worst, testing::relative_error(got[c], std::span(kernel).subspan(c * length, length)));
+  return worst;
+}
+
+// Poles drawn over the disc up to `radius` and multiplied out: what a direct form in float32 cannot hold.
+TransferFunction expanded_poles(RandomModels& random, std::size_t channels, std::size_t order, double radius) {
+  auto tf = make_coefficients(channels, channels, order);
+  for (std::size_t c = 0; c < channels; ++c) {
+    std::vector<long double> a{1};
+    for (std::size_t i = 0; i < order; i += 2) {
+      const long double r = radius * std::sqrt(random.uniform()), angle = random.uniform(0, 3.14159);
+      const long double pair[] = {1, -2 * r * std::cos(angle), r * r};
+      std::vector<long double> product(a.size() + 2, 0.0L);
+      for (std::size_t j = 0; j < a.size(); ++j)
+        for (std::size_t k = 0; k < 3; ++k) product[j + k] += a[j] * pair[k];
+      a = product;
+    }
+    for (std::size_t k = 0; k < order; ++k) tf.a[c * order + k] = static_cast<double>(a[k + 1]);
+  }
+  tf.b = random.normals(channels * order);
+  return tf;
+}
+
+TEST(Realize, HoldsItsBound) {
+  RandomModels random(1);
+  int chosen[3] = {};
+  for (int round = 0; round < 120; ++round) {
+    const auto [channels, groups] = random.channels_and_groups(6);
+    const std::size_t order = round % 12 == 0 ? random.integer(60, 120) : random.integer(0, 24);
+    const std::size_t length = random.length(400);
+    RealizeOptions options;
+    options.precision = random.chance(0.5) ? DataType::f32 : DataType::f64;
+    const double bound = options.precision == DataType::f32 ? 1e-5 : 1e-10;
+    TransferFunction tf = random.draw(channels, groups, order);
+    bool stable = true;
+    for (std::size_t g = 0; g < groups; ++g) stable = stable && is_stable(std::span(tf.a).subspan(g * order, order));
+    if (!stable) {
+      expect_refusal("[rtf::realize] denominator", [&] { realize(tf, length, options); });
+      continue;
+    }
+    const bool wrapped = random.chance(0.5);
+    const Realized result = wrapped ? realize(wrap(tf, length), options) : realize(tf, length, options);
+    const double allowed = bound * std::max(1.0, condition(tf, length) / 1e6);
+    EXPECT_LE(result.layer.error, allowed);
+    EXPECT_EQ(result.trials.back().error <= bound ? result.trials.back().error : result.layer.error,
+              result.layer.error);
+    EXPECT_LE(numbers_error(result.layer, exact_kernel(tf, length), length), allowed);
+    ++chosen[result.layer.realization.index()];
+  }
+  EXPECT_GT(chosen[0], 60);  // most of these filters are well-conditioned
+}
+
+// Issue 7: a direct form of order 64 with poles to radius 0.999 loses its digits in float32, and is replaced.
+TEST(Realize, ReplacesFragileCompanions) {
+  RandomModels random(2);
+  const std::size_t length = 1024;
+  for (const double radius : {0.9, 0.99, 0.999}) {
+    const TransferFunction tf = expanded_poles(random, 4, 64, radius);
+    const Realized result = realize(tf, length);
+    ASSERT_EQ(result.trials[0].name, "companion");
+    EXPECT_GT(result.trials[0].error, 1e-3) << radius;
+    EXPECT_LE(result.layer.error, 1e-5) << radius;
+    std::printf("poles to %.3f: companion off by %.1e, %s in %s by %.1e\n", radius, result.trials[0].error,
+                realization_name(result.layer.realization), result.layer.precision == DataType::f32 ? "f32" : "f64",
+                result.layer.error);
+  }
+}
+
+TEST(Realize, RefusesOrStabilizes) {
+  auto tf = make_coefficients(1, 1, 2);
+  tf.a = {-1.9, 0.95};
+  tf.b = {1, 0.5};
+  EXPECT_FALSE(realize(tf, 64).stabilize_error);
+  tf.a = {-2.2, 1.21};
+  expect_refusal("denominator 0 has a pole of modulus 1.1", [&] { realize(tf, 64); });
+  for (const auto method : {StabilizeMethod::refit, StabilizeMethod::reflect}) {
+    RealizeOptions options;
+    options.stabilize = method;
+    const Realized result = realize(tf, 16, options);
+    ASSERT_TRUE(result.stabilize_error);
+    EXPECT_GT(*result.stabilize_error, 0);
+    EXPECT_LT(result.layer.pole_radius, 1);
+  }
+  expect_refusal("length is 0", [&] { realize(tf, 0); });
+}
+
+TEST(Realize, TakesTheFormThatIsAskedFor) {
+  RandomModels random(3);
+  const TransferFunction tf = expanded_poles(random, 3, 6, 0.9);
+  constexpr RealizationChoice choices[] = {RealizationChoice::companion, RealizationChoice::sos,
+                                           RealizationChoice::modal};
+  for (std::size_t i = 0; i < 3; ++i) {
+    RealizeOptions options;
+    options.realization = choices[i];
+    for (const DataType precision : {DataType::f32, DataType::f64}) {
+      options.precision = precision;
+      const Realized result = realize(tf, 200, options);
+      EXPECT_EQ(result.layer.realization.index(), i);
+      EXPECT_LE(result.layer.error, precision == DataType::f32 ? 1e-5 : 1e-10);
+    }
+  }
+  // A repeated pole has no modal form.
+  auto twice = make_coefficients(1, 1, 2);
+  twice.a = {-1.0, 0.25};
+  twice.b = {1, 0};
+  RealizeOptions options;
+  options.realization = RealizationChoice::modal;
+  expect_refusal("no realization holds the layer", [&] { realize(twice, 64, options); });
+}
+
+// Issue 7: a million steps stay within 1e-3 of the double-precision recurrence, in every form.
+TEST(Realize, AMillionStepsDoNotDrift) {
+  RandomModels random(4);
+  constexpr std::size_t channels = 8, order = 8, steps = 1'000'000, block = 500;
+  const TransferFunction tf = expanded_poles(random, channels, order, 0.98);
+  constexpr RealizationChoice choices[] = {RealizationChoice::companion, RealizationChoice::sos,
+                                           RealizationChoice::modal};
+  Architecture a;
+  a.channels = a.outputs = channels;
+  a.layers = 1;
+  a.norm = Architecture::Norm::none;
+  a.residual = a.glu = false;
+  a.activation = Architecture::Activation::identity;
+  a.decoder = Architecture::Decoder::position;
+  ModelFile file = random.model(a, DataType::f64);
+  for (const RealizationChoice choice : choices) {
+    RealizeOptions options;
+    options.realization = choice;
+    options.bound = 1e-3;  // each form in float32, also where another one would be chosen
+    ModelFile narrow_file = file, wide_file = file;
+    narrow_file.precision = DataType::f32;
+    narrow_file.blocks[0].layer = realize(tf, 1024, options).layer;
+    ASSERT_EQ(narrow_file.blocks[0].layer.precision, DataType::f32);
+    wide_file.blocks[0].layer = {tf, DataType::f64};
+    const stream::Model<float> narrow(narrow_file);
+    const stream::Model<double> wide(wide_file);
+    stream::Streams<float> narrow_streams(narrow, 1);
+    stream::Streams<double> wide_streams(wide, 1);
+    const std::size_t one = narrow_streams.join();
+    wide_streams.join();
+    std::vector<float> in(block), out(block * channels);
+    std::vector<double> wide_in(block), wide_out(block * channels);
+    double error = 0, largest = 0;
+    for (std::size_t first = 0; first < steps; first += block) {
+      for (std::size_t t = 0; t < block; ++t) wide_in[t] = in[t] = static_cast<float>(random.normal());
+      narrow_streams.process({&one, 1}, channels_last<const float>(in.data(), 1, block, 1),
+                             channels_last(out.data(), 1, block, channels));
+      wide_streams.process({&one, 1}, channels_last<const double>(wide_in.data(), 1, block, 1),
+                           channels_last(wide_out.data(), 1, block, channels));
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        error = std::max(error, std::abs(out[i] - wide_out[i]));
+        largest = std::max(largest, std::abs(wide_out[i]));
+      }
+    }
+    EXPECT_LT(error / largest, 1e-3);
+    std::printf("%s: off by %.1e after a million steps\n", realization_name(narrow_file.blocks[0].layer.realization),
+                error / largest);
+  }
+}
+
+}  // namespace
+}  // namespace rtf
