@@ -19,6 +19,8 @@
 
 #include "rtf/error.h"
 #include "rtf/safetensors.h"
+#include "rtf/stream.h"
+#include "rtf_torch/export.h"
 #include "rtf_torch/sequence_model.h"
 #include "train/optimizer.h"
 
@@ -116,7 +118,8 @@ class Session {
     const std::map<std::string, void (Session::*)(const json&)> known = {
         {"forward", &Session::forward},      {"backward", &Session::backward}, {"train", &Session::train},
         {"stream", &Session::stream},        {"chunks", &Session::chunks},     {"set_length", &Session::set_length},
-        {"weights", &Session::save_weights}, {"count", &Session::count},       {"poles", &Session::poles}};
+        {"weights", &Session::save_weights}, {"count", &Session::count},       {"poles", &Session::poles},
+        {"export", &Session::export_file},   {"runtime", &Session::runtime}};
     (this->*known.at(command.at("do").get<std::string>()))(command);
   }
 
@@ -232,6 +235,66 @@ class Session {
       rows.push_back(
           at::tensor({report.radius, report.min_abs_denominator, static_cast<double>(report.unstable)}, at::kDouble));
     save(command.at("save"), at::stack(rows));
+  }
+
+  // {"file": FILE, "save": NAME}: the model file, in the precision of the session; saves the errors of the layers.
+  void export_file(const json& command) {
+    model_->eval();
+    RealizeOptions options;
+    options.precision = type_ == at::kFloat ? DataType::f32 : DataType::f64;
+    const nn::Exported exported = nn::export_model(*model_, options);
+    std::vector<double> errors;
+    for (const Realized& layer : exported.layers) errors.push_back(layer.layer.error);
+    save(command.at("save"), at::tensor(errors, at::kDouble));
+    write_model(command.at("file"), exported.file);
+  }
+
+  // {"file": FILE, "save": NAME, "process": [N, ...]}: the streaming runtime, blocks of these sizes, then one sample
+  // after the other; saves the answers (batch, length, outputs), of pairs (pairs, outputs).
+  void runtime(const json& command) {
+    type_ == at::kFloat ? stream_file<float>(command) : stream_file<double>(command);
+  }
+
+  template <class T>
+  void stream_file(const json& command) {
+    const auto model = stream::Model<T>::load(command.at("file"));
+    const Tensor& x = input_.at("x");
+    const auto batch = static_cast<std::size_t>(x.size(0)), length = static_cast<std::size_t>(x.size(1));
+    const bool pair = model.architecture().decoder == Architecture::Decoder::pair;
+    const std::size_t inputs = model.inputs(), outputs = pair ? 0 : model.outputs();
+    stream::Streams<T> streams(model, batch);
+    std::vector<std::size_t> all;
+    for (std::size_t s = 0; s < batch; ++s) all.push_back(streams.join());
+    std::vector<T> answers(batch * length * outputs);
+    const auto part = [&]<class V>(const V* data, std::size_t first, std::size_t count) {
+      auto in = channels_last(data, batch, length, inputs);
+      in.data += first * inputs;
+      in.length = count;
+      auto out = channels_last(answers.data(), batch, length, outputs);
+      out.data += first * outputs;
+      out.length = count;
+      streams.process(all, in, out);
+    };
+    const Tensor samples = x.contiguous();
+    const auto run = [&](std::size_t first, std::size_t count) {
+      model_->options.vocabulary > 0 ? part(samples.const_data_ptr<int64_t>(), first, count)
+                                     : part(samples.const_data_ptr<T>(), first, count);
+    };
+    std::size_t at = 0;
+    for (const std::size_t size : command.at("process").get<std::vector<std::size_t>>()) {
+      run(at, size);
+      at += size;
+    }
+    for (; at < length; ++at) run(at, 1);
+    std::vector<int64_t> shape{x.size(0), x.size(1), static_cast<int64_t>(outputs)};
+    if (pair) {
+      shape = {x.size(0) / 2, static_cast<int64_t>(model.outputs())};
+      answers.resize(batch / 2 * model.outputs());
+      for (std::size_t p = 0; p < batch / 2; ++p)
+        streams.answer_pair(all[p], all[batch / 2 + p],
+                            std::span(answers).subspan(p * model.outputs(), model.outputs()));
+    }
+    save(command.at("save"), at::from_blob(answers.data(), shape, at::TensorOptions(type_)).clone());
   }
 
   const at::ScalarType type_;

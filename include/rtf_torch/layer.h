@@ -57,6 +57,7 @@ class RTFImpl : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& u, const std::optional<at::Tensor>& lengths = {},
                      const std::optional<at::Tensor>& generator = {});
   at::Tensor kernel(int64_t length) const;  // (channels, length), or (2, channels, length)
+  at::Tensor denominator() const;           // a through the constraint
 
   // Causal layers: from a state (batch, channels, order), float64.
   Realization realize() const;  // differentiable
@@ -78,7 +79,6 @@ class RTFImpl : public torch::nn::Module {
   at::Tensor sigma;  // (D), with Constraint::montel
 
  private:
-  at::Tensor denominator() const;  // a through the constraint
   void check_length(int64_t length) const;
 };
 TORCH_MODULE(RTF);
