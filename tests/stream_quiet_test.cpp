@@ -145,6 +145,7 @@ void expect_quiet(std::uint64_t seed) {
     const std::vector<std::int64_t> tokens(2 * length, 0);
     std::vector<T> out(2 * length * a.outputs);
     std::vector<std::byte> saved(model.state_bytes());
+    Model<T> next = model;
     const auto all = [&] {
       const auto to = channels_last(out.data(), 2, length, outputs);
       const auto answer = std::span(out).first(2 * outputs);
@@ -163,6 +164,7 @@ void expect_quiet(std::uint64_t seed) {
       streams.save(ids[0], saved);
       streams.restore(ids[1], saved);
       streams.leave(streams.fork(ids[0]));
+      next = streams.swap(std::move(next), 0);
       streams.reset(ids[0]);
     };
     const Counts counts = counted(all);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <limits>
 #include <type_traits>
 
 #include "expect_refusal.h"
@@ -218,6 +219,62 @@ TYPED_TEST(StreamTest, StreamsAreIndependent) {
       }
     }
     for (const Run& run : done) EXPECT_EQ(run.out, stepped(model, run.x));
+  }
+}
+
+// Both models of a swap run on their own from the state at the swap; answers between them are mixed linearly.
+TYPED_TEST(StreamTest, SwapsFadeFromOneModelToTheOther) {
+  using T = TypeParam;
+  RandomModels random(61);
+  for (int round = 0; round < 30; ++round) {
+    Architecture a = random.architecture();
+    a.decoder = random.chance(0.5) ? Architecture::Decoder::pool : Architecture::Decoder::position;
+    const ModelFile old_file = random.model(a, precision_of<T>);
+    ModelFile new_file = old_file;  // other weights around the same recurrences, and louder ones
+    new_file.decoder[0] = random.linear(a.outputs, a.channels);
+    for (ModelBlock& block : new_file.blocks)
+      if (auto* tf = std::get_if<TransferFunction>(&block.layer.realization))
+        for (double& value : tf->b) value *= 2;
+    Model<T> old_model(old_file), new_model(new_file);
+    const std::size_t length = 60, at = random.integer(1, 20), fade = random.integer(0, 30);
+    const Rows x = draw_input<T>(random, a, length);
+    std::vector<std::vector<T>> of_old, of_new, out;
+    Streams<T> streams(old_model, 2), old_streams(old_model, 1), new_streams(new_model, 1);
+    const std::size_t one = streams.join();
+    const auto some = Buffers::interleaved;
+    feed(streams, a, one, x, 0, at, Call::process, some, out);
+    feed(old_streams, a, old_streams.join(), x, 0, length, Call::step, some, of_old);
+    streams.swap(new_model, fade);
+    // The new model alone, from the state at the swap.
+    std::vector<std::byte> bytes(new_model.state_bytes());
+    streams.save(one, bytes);
+    new_streams.restore(new_streams.join(), bytes);
+    of_new.resize(at);
+    feed(new_streams, a, 0, x, at, length - at, Call::step, some, of_new);
+    if (fade > 0) expect_refusal("1 streams still fade", [&] { streams.swap(old_model, 1); });
+    const std::size_t other = streams.fork(one);
+    auto forked = out;
+    feed(streams, a, one, x, at, length - at, Call::process, some, out);
+    feed(streams, a, other, x, at, length - at, Call::step, some, forked);
+    EXPECT_EQ(out, forked);
+    for (std::size_t t = 0; t < length; ++t) {
+      const std::size_t since = t - std::min(t, at), left = t < at ? fade + 1 : fade - std::min(since, fade);
+      for (std::size_t o = 0; o < a.outputs; ++o) {
+        if (t < at) {
+          EXPECT_EQ(out[t][o], of_old[t][o]);
+        } else if (left == 0) {
+          EXPECT_EQ(out[t][o], of_new[t][o]);
+        } else {
+          const double weight = static_cast<double>(left) / static_cast<double>(fade + 1);
+          const double wanted = of_new[t][o] + weight * (of_old[t][o] - of_new[t][o]);
+          const double size = std::abs(of_new[t][o]) + std::abs(of_old[t][o]);
+          EXPECT_NEAR(out[t][o], wanted, 4 * std::numeric_limits<T>::epsilon() * size);
+        }
+      }
+    }
+    Architecture wider = a;
+    ++wider.channels;
+    expect_refusal("different architectures", [&] { streams.swap(Model<T>(random.model(wider, precision_of<T>)), 0); });
   }
 }
 

@@ -73,6 +73,11 @@ class Streams {
   void answer(std::size_t stream, std::span<T> out);
   void answer_pair(std::size_t first, std::size_t second, std::span<T> out);
 
+  // Another model of the same architecture and realizations under the running streams, which keep their states. For
+  // `fade` samples of each stream its answers go over from those of the one model to those of the other; answer() is
+  // the new one's. Returns a model that is no longer used, so that its memory is freed where the caller likes.
+  Model<T> swap(Model<T> model, std::size_t fade);
+
   // model.state_bytes() bytes with a version and a checksum, the same whatever the processor. restore() refuses those
   // of another model and changes nothing then; streams go on from them to the last bit on the same processor.
   void save(std::size_t stream, std::span<std::byte> bytes) const;

@@ -18,7 +18,7 @@ void check_seen(const char* operation, const Slot& slot, std::size_t stream) {
 template <class T>
 void Streams<T>::answer(std::size_t stream, std::span<T> out) {
   constexpr const char* operation = "stream::answer";
-  const auto& numbers = impl_->numbers;
+  const auto& numbers = *impl_->numbers;
   const Architecture& a = numbers.architecture;
   check_seen(operation, impl_->check_joined(operation, stream), stream);
   if (a.decoder != Architecture::Decoder::pool)
@@ -33,7 +33,7 @@ void Streams<T>::answer(std::size_t stream, std::span<T> out) {
 template <class T>
 void Streams<T>::answer_pair(std::size_t first, std::size_t second, std::span<T> out) {
   constexpr const char* operation = "stream::answer_pair";
-  const auto& numbers = impl_->numbers;
+  const auto& numbers = *impl_->numbers;
   const Architecture& a = numbers.architecture;
   check_seen(operation, impl_->check_joined(operation, first), first);
   check_seen(operation, impl_->check_joined(operation, second), second);

@@ -54,16 +54,16 @@ void each_number(const typename Model<T>::Impl& numbers, std::uint64_t samples, 
 template <class T>
 void Streams<T>::save(std::size_t stream, std::span<std::byte> bytes) const {
   const auto& slot = impl_->check_joined("stream::save", stream);
-  check_count("stream::save", "bytes", bytes.size(), impl_->numbers.saved_bytes);
+  check_count("stream::save", "bytes", bytes.size(), impl_->numbers->saved_bytes);
   StateHeader header{};
   std::memcpy(header.magic, magic, sizeof magic);
   header.version = state_version;
-  header.fingerprint = impl_->numbers.fingerprint;
+  header.fingerprint = impl_->numbers->fingerprint;
   header.sample_bytes = sizeof(T);
   header.samples = slot.samples;
   std::memcpy(bytes.data(), &header, sizeof header);
   std::byte* at = bytes.data() + sizeof header;
-  each_number<T>(impl_->numbers, slot.samples, impl_->memory(stream), [&](const void* number, std::size_t size) {
+  each_number<T>(*impl_->numbers, slot.samples, impl_->memory(stream), [&](const void* number, std::size_t size) {
     std::memcpy(at, number, size);
     at += size;
   });
@@ -85,16 +85,16 @@ void Streams<T>::restore(std::size_t stream, std::span<const std::byte> bytes) {
   if (header.version != state_version)
     refuse("a state of version {}; this library reads version {}", std::uint32_t{header.version}, state_version);
   if (header.checksum != sum_of(bytes)) refuse("a damaged state: its checksum does not match its contents");
-  if (header.fingerprint != impl_->numbers.fingerprint) refuse("a state of another model");
+  if (header.fingerprint != impl_->numbers->fingerprint) refuse("a state of another model");
   if (header.sample_bytes != sizeof(T))
     refuse("a state of arithmetic with {} bytes a number; here it has {}", std::uint32_t{header.sample_bytes},
            sizeof(T));
-  if (bytes.size() != impl_->numbers.saved_bytes)
-    refuse("a state of {} bytes; this model has {}", bytes.size(), impl_->numbers.saved_bytes);
+  if (bytes.size() != impl_->numbers->saved_bytes)
+    refuse("a state of {} bytes; this model has {}", bytes.size(), impl_->numbers->saved_bytes);
   impl_->clear(stream);
   slot.samples = header.samples;
   const std::byte* at = bytes.data() + sizeof header;
-  each_number<T>(impl_->numbers, slot.samples, impl_->memory(stream), [&](void* number, std::size_t size) {
+  each_number<T>(*impl_->numbers, slot.samples, impl_->memory(stream), [&](void* number, std::size_t size) {
     std::memcpy(number, at, size);
     at += size;
   });

@@ -23,29 +23,41 @@ struct Streams<T>::Impl {
     bool joined = false;
     std::uint64_t samples = 0;  // seen so far
     std::uint64_t call = 0;     // the last one that named it: none may name it twice
+    std::size_t fade = 0;       // samples that are still mixed with the answers of the model before
+  };
+  // A model with the states of all streams in it. While streams fade from one model to the next both run.
+  struct Side {
+    Model<T> model;
+    Workspace states;
   };
   // Who the rows of a tile belong to.
   struct Tile {
     std::size_t rows = 0;
     std::size_t slot[tile_rows];
     std::uint64_t samples[tile_rows];  // that its stream had seen before
+    std::size_t fade[tile_rows];
   };
 
-  Model<T> model;
-  const Numbers& numbers;
+  Side sides[2];
+  std::size_t current = 0;           // of the sides; the other is the model before
+  const Numbers* numbers;            // of the side that runs
+  std::byte* states;                 // likewise
+  std::size_t fading = 0, fade = 0;  // streams that fade, and over how many samples
   std::vector<Slot> slots;
   std::size_t joined = 0;
   std::uint64_t calls = 0;
-  Workspace states, scratch;
-  T *x, *h, *u, *z, *y;  // rows of the input, the residual, the layer, the gate's matrix, the answers
-  double* wide;          // rows of a layer in double
+  Workspace scratch;
+  T *x, *h, *u, *z, *y, *before;  // rows of the input, the residual, the layer, the gate, the answers, faded ones
+  double* wide;                   // rows of a layer in double
   std::size_t x_row, z_row, y_row;
 
   Slot& check_joined(const char* operation, std::size_t stream);
   const Slot& check_joined(const char* operation, std::size_t stream) const;
-  std::byte* memory(std::size_t slot) const { return states.data() + slot * numbers.stream_bytes; }
-  double* sums(std::size_t slot) const { return reinterpret_cast<double*>(memory(slot) + numbers.sums_offset); }
-  void clear(std::size_t slot);
+  std::byte* memory(std::size_t slot) const { return states + slot * numbers->stream_bytes; }
+  double* sums(std::size_t slot) const { return reinterpret_cast<double*>(memory(slot) + numbers->sums_offset); }
+  void select(std::size_t side);
+  void clear(std::size_t slot);  // on the current side
+  void end_fade(Slot& slot);
 
   // Named once each, and joined; the number of the call marks them.
   void check_streams(const char* operation, std::span<const std::size_t> streams);
@@ -58,7 +70,12 @@ struct Streams<T>::Impl {
   void run(const char* operation, std::span<const std::size_t> streams, Signal<const In> in, const Signal<T>* out);
   void encode(const Signal<const T>& in, std::size_t stream, std::size_t t, std::size_t row);
   void encode(const Signal<const std::int64_t>& in, std::size_t stream, std::size_t t, std::size_t row);
+  // The rows of a tile, of samples from `first` on, through the side that runs; answers into y where they are wanted.
+  template <class In>
+  void run_tile(const Tile& tile, const Signal<const In>& in, std::size_t first, bool answers);
   void run_blocks(const Tile& tile);
+  // y becomes what lies between `before` and it.
+  void mix(const Tile& tile);
   void run_layer(const Layer& layer, const Tile& tile);
   void normalize(const NormRows<T>& norm, const T* from, T* to, std::size_t rows) const;
   void pool(const Tile& tile);
