@@ -91,9 +91,10 @@ HWY_INLINE void each_channel_block(const LaneRecurrence<T>& layer, const LaneSta
   each_block(layer.vectors, channel_block, [&](std::size_t first, std::size_t width) {
     with_count<channel_block>(width, [&](auto count) {
       const T* numbers = layer.numbers + first * lanes * layer.terms * numbers_a_term;
+      const T* h0 = layer.h0 == nullptr ? nullptr : layer.h0 + first * lanes;  // sections have it inside
       for (std::size_t r = 0; r < rows; ++r)
-        run(count, numbers, layer.h0 + first * lanes, states[r].state + first * lanes * layer.terms * states_a_term,
-            states[r].position, u + r * stride + first * lanes);
+        run(count, numbers, h0, states[r].state + first * lanes * layer.terms * states_a_term, states[r].position,
+            u + r * stride + first * lanes);
     });
   });
 }
