@@ -45,8 +45,6 @@ HWY_INLINE void multiply_rows(const T* HWY_RESTRICT weights, const T* HWY_RESTRI
                               const T* HWY_RESTRICT x, std::size_t x_stride, T* HWY_RESTRICT y, std::size_t y_stride) {
   const Tag<T> d;
   const std::size_t lanes = hn::Lanes(d);
-  // Bytes ahead of use that a stream of weights is asked for: what one core of a shared cache needs to stay busy.
-  constexpr std::size_t ahead = 4096 / sizeof(T);
   Vec<T> sum[rows][vectors];
   for (int v = 0; v < vectors; ++v)
     for (int r = 0; r < rows; ++r) sum[r][v] = hn::Load(d, bias + v * lanes);
@@ -54,7 +52,6 @@ HWY_INLINE void multiply_rows(const T* HWY_RESTRICT weights, const T* HWY_RESTRI
     Vec<T> in[rows];
     for (int r = 0; r < rows; ++r) in[r] = hn::Set(d, x[r * x_stride + i]);
     for (int v = 0; v < vectors; ++v) {
-      if (v * lanes * sizeof(T) % 64 == 0) __builtin_prefetch(weights + v * lanes + ahead);
       const Vec<T> w = hn::Load(d, weights + v * lanes);
       for (int r = 0; r < rows; ++r) sum[r][v] = hn::MulAdd(w, in[r], sum[r][v]);
     }
