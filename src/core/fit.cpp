@@ -106,14 +106,14 @@ Fit fit_response(std::span<const double> angles, std::span<const std::complex<do
     const ResponseTarget target(angles, columns.middleCols(first, size), weight, static_cast<Index>(n));
     FitPoint point = best_numerators(target, n == 0 ? VectorXd() : prony_denominator(target));
     if (options.method == FitMethod::iterative && n > 0) point = improve(target, std::move(point));
-    const MatrixXd numerators = point.numerators() * target.norm.asDiagonal();
+    const MatrixXd numerators = point.numerators * target.norm.asDiagonal();
     std::copy(point.a.begin(), point.a.end(), result.tf.a.begin() + static_cast<std::ptrdiff_t>(g * n));
     result.radius[g] = pole_radius({point.a.data(), n});
     for (Index c = 0; c < size; ++c) {
       const auto channel = static_cast<std::size_t>(first + c);
       std::copy_n(numerators.col(c).data(), n, result.tf.b.begin() + static_cast<std::ptrdiff_t>(channel * n));
       result.tf.h0[channel] = numerators(static_cast<Index>(n), c);
-      result.error[channel] = point.rotated.col(c).tail(target.data.rows() - point.columns()).norm();
+      result.error[channel] = point.residual.col(c).norm();
     }
   });
   return result;

@@ -1,5 +1,6 @@
 #include "core/fit_denominator.h"
 
+#include <Eigen/QR>
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -52,13 +53,15 @@ class StackedProblem {
 
 // In the change of a alone: numerators are eliminated by what their columns span.
 StackedProblem linearized(const FitTarget& target, const FitPoint& point) {
-  const Index n = target.order, below = target.data.rows() - point.columns();
+  const HouseholderQR<MatrixXd> factors(target.numerator_columns(point.a));
+  const MatrixXd rotated = factors.householderQ().adjoint() * target.data;
+  const Index n = target.order, below = target.data.rows() - factors.matrixQR().cols();
   StackedProblem problem(n);
   for (Index c = 0; c < target.data.cols(); ++c) {
-    MatrixXd columns = target.denominator_columns(point.a, point.response(c));
-    columns.applyOnTheLeft(point.factors.householderQ().adjoint());
+    MatrixXd columns = target.denominator_columns(point.a, target.data.col(c) - point.residual.col(c));
+    columns.applyOnTheLeft(factors.householderQ().adjoint());
     MatrixXd block(below, n + 1);
-    block << columns.bottomRows(below), point.rotated.col(c).tail(below);
+    block << columns.bottomRows(below), rotated.col(c).tail(below);
     problem.add(block);
   }
   return problem;
@@ -160,34 +163,23 @@ FitPoint stepped(const FitTarget& target, const FitPoint& from, const VectorXd& 
 
 }  // namespace
 
-MatrixXd FitPoint::numerators() const {
-  const Index n = columns();
-  MatrixXd result = rotated.topRows(n);
-  factors.matrixQR().topRows(n).triangularView<Eigen::Upper>().solveInPlace(result);
-  return result;
-}
-
-VectorXd FitPoint::response(Index channel) const {
-  VectorXd spanned = VectorXd::Zero(rotated.rows());
-  spanned.head(columns()) = rotated.col(channel).head(columns());
-  return factors.householderQ() * spanned;
-}
-
 FitPoint best_numerators(const FitTarget& target, VectorXd a) {
-  FitPoint point;
-  point.factors.compute(target.numerator_columns(a));
-  point.a = std::move(a);
-  point.rotated = point.factors.householderQ().adjoint() * target.data;
-  point.error = point.rotated.bottomRows(target.data.rows() - point.columns()).squaredNorm();
-  return point;
+  LeastSquares best = target.numerators(a);
+  const double error = best.residual.squaredNorm();
+  return {std::move(a), std::move(best.solution), std::move(best.residual), error};
 }
 
 VectorXd prony_denominator(const FitTarget& target) {
-  StackedProblem problem(target.order);
-  for (Index c = 0; c < target.data.cols(); ++c) problem.add(target.linear_equations(c));
-  Eigen::CompleteOrthogonalDecomposition<MatrixXd> solver;
-  solver.setThreshold(kEpsilon * static_cast<double>(target.data.rows()));
-  const VectorXd a = solver.compute(problem.R()).solve(problem.z());
+  VectorXd a;
+  if (const auto quick = target.quick_linear_solution()) {
+    a = *quick;
+  } else {
+    StackedProblem problem(target.order);
+    for (Index c = 0; c < target.data.cols(); ++c) problem.add(target.linear_equations(c));
+    Eigen::CompleteOrthogonalDecomposition<MatrixXd> solver;
+    solver.setThreshold(kEpsilon * static_cast<double>(target.data.rows()));
+    a = solver.compute(problem.R()).solve(problem.z());
+  }
   if (target.allows(a)) return a;
   const VectorXd inside = reflected(a);
   return target.allows(inside) ? inside : drawn_in(target, inside);

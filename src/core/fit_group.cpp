@@ -22,7 +22,7 @@ class Best {
   Best(const FitTarget& target, const MatrixXd& samples) : target_(target), samples_(samples) {}
 
   void consider(FitPoint candidate) {
-    MatrixXd b = candidate.numerators() * target_.norm.asDiagonal();
+    MatrixXd b = candidate.numerators * target_.norm.asDiagonal();
     const VectorXd errors = kernel_errors(candidate.a, b, samples_);
     double sum = 0;
     for (Index c = 0; c < errors.size(); ++c)
@@ -72,7 +72,7 @@ MatrixXd fit_numerators(const MatrixXd& samples, const VectorXd& a) {
   if (order < rows) {
     if (order == 0) return MatrixXd::Zero(0, samples.cols());
     const KernelTarget target(samples, order);
-    return best_numerators(target, a).numerators() * target.norm.asDiagonal();
+    return target.numerators(a).solution * target.norm.asDiagonal();
   }
   // As many numbers as samples: B = A h.
   MatrixXd b = MatrixXd::Zero(order, samples.cols());
