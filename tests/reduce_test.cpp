@@ -9,6 +9,7 @@
 
 #include "random_filter.h"
 #include "rtf/error.h"
+#include "rtf/executor.h"
 #include "rtf/response.h"
 #include "rtf/stability.h"
 
@@ -128,6 +129,35 @@ TEST(Reduce, ReportsTheLargestDifference) {
     for (std::size_t i = 0; i < angles.size(); ++i)
       largest = std::max(largest, std::abs(x[c * angles.size() + i] - y[c * angles.size() + i]));
     EXPECT_NEAR(reduced.error[c], largest, 1e-3 * largest);
+  }
+}
+
+// Counts what others run on it.
+class CountingExecutor : public Executor {
+ public:
+  std::size_t workers() const override { return 1; }
+  void run(std::size_t tasks, Task task, void* context) override {
+    ++runs;
+    for (std::size_t i = 0; i < tasks; ++i) task(context, i, 0);
+  }
+
+  static inline std::size_t runs = 0;
+};
+
+TEST(Reduce, SameBitsForEveryThreadCountOnTheExecutorThatIsGiven) {
+  RandomFilters random(5);
+  const auto one = make_thread_pool(1), three = make_thread_pool(3);
+  for (const std::size_t groups : {6, 2}) {
+    const TransferFunction tf = random.draw(6, groups, 10);
+    const std::size_t threads_before = threads();
+    set_default_executor(std::make_unique<CountingExecutor>());
+    CountingExecutor::runs = 0;
+    const Reduction x = reduce(tf, 4, *one), y = reduce(tf, 4, *three);
+    EXPECT_EQ(CountingExecutor::runs, 0u);
+    set_threads(threads_before);
+    EXPECT_EQ(x.tf.a, y.tf.a);
+    EXPECT_EQ(x.tf.b, y.tf.b);
+    EXPECT_EQ(x.error, y.error);
   }
 }
 

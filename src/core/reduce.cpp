@@ -8,12 +8,11 @@
 #include <numbers>
 
 #include "core/arguments.h"
+#include "core/circle_point.h"
 #include "core/lattice.h"
 #include "core/lyapunov.h"
 #include "core/polynomial.h"
 #include "core/rational.h"
-#include "rtf/conversion.h"
-#include "rtf/response.h"
 #include "rtf/stability.h"
 
 namespace rtf {
@@ -124,6 +123,29 @@ std::vector<double> error_angles(const TransferFunction& full, const TransferFun
   return angles;
 }
 
+// max |H - reduced H| of every channel over the angles of its group.
+std::vector<double> largest_differences(const TransferFunction& full, const TransferFunction& reduced,
+                                        const std::vector<std::vector<double>>& angles, Executor& executor) {
+  constexpr std::size_t tile = 256;
+  std::size_t tiles = 0;
+  for (const auto& at : angles) tiles = std::max(tiles, (at.size() + tile - 1) / tile);
+  const CoefficientsView one(full), other(reduced);
+  std::vector<double> of_tile(full.channels * tiles, 0.0);
+  parallel_for(executor, of_tile.size(), [&](std::size_t task, std::size_t) {
+    const std::size_t channel = task / tiles, begin = task % tiles * tile;
+    const std::vector<double>& at = angles[full.group_of(channel)];
+    for (std::size_t i = begin; i < std::min(begin + tile, at.size()); ++i) {
+      const auto difference =
+          circle_point(one, channel, at[i]).response() - circle_point(other, channel, at[i]).response();
+      of_tile[task] = std::max(of_tile[task], std::abs(difference));
+    }
+  });
+  std::vector<double> largest;
+  for (auto first = of_tile.begin(); first != of_tile.end(); first += static_cast<std::ptrdiff_t>(tiles))
+    largest.push_back(*std::max_element(first, first + static_cast<std::ptrdiff_t>(tiles)));
+  return largest;
+}
+
 }  // namespace
 
 StateSpaceReduction reduce(const StateSpace& system, std::size_t order) {
@@ -175,13 +197,7 @@ Reduction reduce(const TransferFunction& tf, std::size_t order, Executor& execut
     angles[g] = error_angles(tf, result.tf, g);
   });
   if (order == tf.order) return result;
-  for (std::size_t c = 0; c < tf.channels; ++c) {
-    const std::vector<double>& at = angles[tf.group_of(c)];
-    const auto full = frequency_response(select_channel(tf, c), at);
-    const auto reduced = frequency_response(select_channel(result.tf, c), at);
-    for (std::size_t i = 0; i < at.size(); ++i)
-      result.error[c] = std::max(result.error[c], std::abs(full[i] - reduced[i]));
-  }
+  result.error = largest_differences(tf, result.tf, angles, executor);
   return result;
 }
 
