@@ -49,6 +49,8 @@ Array read_kernel(const std::string& path) {
 void print_rows(const Fit& fit) {
   const TransferFunction& tf = fit.tf;
   const bool hankel = std::any_of(fit.hankel.begin(), fit.hankel.end(), [](const auto& row) { return !row.empty(); });
+  if (hankel && tf.groups < tf.channels)
+    fmt::print("sigma: of the kernels divided by their norms, all of them together\n");
   fmt::print("{:>9} {:>14} {:>12} {:>6}", "channel", "relative error", "pole radius", "stable");
   if (hankel) fmt::print(" {:>14} {:>14}", "sigma_1", fmt::format("sigma_{}", tf.order + 1));
   fmt::print("\n");

@@ -114,6 +114,19 @@ def test_fit_of_several_channels(rtf, tmp_path, method):
     np.testing.assert_allclose(oracle.exact_kernel(shared, 600), exact, atol=1e-6 * np.abs(exact).max())
 
 
+def test_shared_singular_values(rtf, tmp_path):
+    rng = np.random.default_rng(6)
+    k = rng.standard_normal((3, 200)) * np.exp(-0.03 * np.arange(200)) * np.array([[1], [1e3], [1e-6]])
+    np.save(tmp_path / "k.npy", k)
+    stacked = np.vstack([linalg.hankel(row[1:] / np.linalg.norm(row[1:])) for row in k])
+    sigma = np.linalg.svd(stacked, compute_uv=False)
+    for method in ("hankel", "iterative"):
+        output = rtf("fit", "k.npy", "--order", 12, "--method", method, "--shared", "-o", "f.json")
+        assert "sigma: of the kernels divided by their norms" in output
+        np.testing.assert_allclose(rows_of(output)[0][4:], sigma[[0, 12]], rtol=1e-6)
+        assert "sigma:" not in rtf("fit", "k.npy", "--order", 12, "--method", method, "-o", "f.json")
+
+
 def test_fit_of_trivial_kernels(rtf, tmp_path):
     for kernel, order in (([3.0], 2), ([0.0] * 9, 3), ([1.0, 2.0, 3.0], 5), ([1.0, 2.0, 3.0], 0), ([0.0, 0.0, 5.0, 0.0], 2)):
         np.save(tmp_path / "k.npy", np.array(kernel))

@@ -29,8 +29,10 @@ struct Fit {
   TransferFunction tf;
   std::vector<double> error;   // (channels): |samples - fit| / |samples| in l2, 0 when both are zero
   std::vector<double> radius;  // (groups): largest pole modulus
-  std::vector<std::vector<double>>
-      hankel;  // of a group, the leading order + 1 singular values of the samples; not for prony
+  // Of a group, the leading order + 1 singular values of the Hankel matrix of the samples; not for prony. Of several
+  // channels: of their matrices stacked, each kernel divided by its norm over samples 1, 2, .., as they are fitted, so
+  // that a loud channel counts no more than a soft one; there what is below 1e-8 of the first value is rounding.
+  std::vector<std::vector<double>> hankel;
 };
 
 // kernel is (channels, length), row by row.
