@@ -8,6 +8,7 @@
 #include <numbers>
 #include <string>
 
+#include "core/eigenvalues.h"
 #include "random_filter.h"
 #include "rtf/error.h"
 
@@ -225,7 +226,7 @@ TEST(Poles, ConjugatesTogetherLargestFirst) {
 }
 
 TEST(Poles, OfAComb) {
-  for (std::size_t order : {1, 2, 3, 16, 101}) {
+  for (std::size_t order : {1, 2, 3, 16, 101, 300, 1024}) {
     const auto found = poles(comb(order, 0.5));
     ASSERT_EQ(found.size(), order);
     for (std::size_t j = 0; j < order; ++j) {
@@ -235,6 +236,33 @@ TEST(Poles, OfAComb) {
         return std::abs(x - expected) < std::abs(y - expected);
       }) - expected);
       EXPECT_LE(nearest, 1e-13) << order << " " << j;
+    }
+  }
+}
+
+// Beyond order 128 they come from an iteration that knows nothing of conjugates.
+TEST(Poles, OfHighOrderAreTheEigenvalues) {
+  RandomFilters random(8);
+  for (const std::size_t order : {129, 200, 331}) {
+    SCOPED_TRACE(order);
+    std::vector<double> a = random.by_montel(order, false), companion(order * order, 0.0);
+    for (std::size_t k = 0; k < order; ++k) companion[k] = -a[k];
+    for (std::size_t k = 1; k < order; ++k) companion[k * order + k - 1] = 1;
+    const auto expected = eigenvalues(companion, order, MatrixShape::hessenberg, "test");
+    a.resize(order + 2, 0.0);
+    const auto found = poles(a);
+    ASSERT_EQ(found.size(), order + 2);
+    EXPECT_EQ(found[order], 0.0);
+    for (std::size_t i = 0; i < order; ++i) {
+      double nearest = 1;
+      for (const auto& x : expected) nearest = std::min(nearest, std::abs(x - found[i]));
+      EXPECT_LE(nearest, 1e-11);
+      if (found[i].imag() > 0) {
+        EXPECT_EQ(found[i + 1], std::conj(found[i]));
+      }
+      if (i > 0) {
+        EXPECT_LE(std::abs(found[i]), std::abs(found[i - 1]));
+      }
     }
   }
 }

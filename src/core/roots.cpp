@@ -201,7 +201,31 @@ Refined refined(const Pairs& start, std::span<const Wide> c) {
   return best;
 }
 
+Roots told_apart(const Pairs& pairs) {
+  Roots result;
+  for (const Pair& pair : pairs.pairs) append_quadratic(pair.sum, pair.product, result);
+  result.real.insert(result.real.end(), pairs.single.begin(), pairs.single.end());
+  return result;
+}
+
+// Up to this order eigenvalues take less than a tenth of a second.
+constexpr std::size_t matrix_order = 128;
+
 }  // namespace
+
+std::vector<std::complex<double>> double_roots(std::span<const double> c, const char* operation) {
+  const std::size_t n = c.size();
+  if (n > matrix_order && c.back() != 0) {
+    const auto found = aberth_roots(c);
+    std::vector<WideComplex> wide;
+    for (const Complex<double>& x : found) wide.emplace_back(x.re, x.im);
+    if (wide.size() == n) return listed(told_apart(paired(wide)));
+  }
+  std::vector<double> companion(n * n, 0.0);
+  for (std::size_t k = 0; k < n; ++k) companion[k] = -c[k];
+  for (std::size_t k = 1; k < n; ++k) companion[k * n + k - 1] = 1.0;
+  return eigenvalues(companion, n, MatrixShape::hessenberg, operation);
+}
 
 Roots find_roots(std::span<const DoubleDouble> c, const char* operation) {
   Roots result;
@@ -210,16 +234,15 @@ Roots find_roots(std::span<const DoubleDouble> c, const char* operation) {
     c = c.first(c.size() - 1);
   }
   const std::size_t n = c.size();
-  std::vector<double> companion(n * n, 0.0);
-  for (std::size_t k = 0; k < n; ++k) {
-    if (!std::isfinite(c[k].high))
+  std::vector<double> narrow;
+  for (const Wide& x : c) {
+    if (!std::isfinite(x.high))
       fail(ErrorCode::unsupported, operation,
            "the coefficients of a polynomial overflow: its leading one is too small");
-    companion[k] = -c[k].high;
+    narrow.push_back(x.high);
   }
-  for (std::size_t k = 1; k < n; ++k) companion[k * n + k - 1] = 1.0;
 
-  Refined found = refined(paired(eigenvalues(companion, n, MatrixShape::hessenberg, operation)), c);
+  Refined found = refined(paired(double_roots(narrow, operation)), c);
   // Of many roots close together, as narrow filters have them, eigenvalues in doubles are no start: they lie anywhere
   // on a circle around the cluster.
   if (found.error > close) {
@@ -228,9 +251,9 @@ Roots find_roots(std::span<const DoubleDouble> c, const char* operation) {
       if (other.error < found.error) found = std::move(other);
     }
   }
-  const Pairs& best = found.roots;
-  for (const Pair& pair : best.pairs) append_quadratic(pair.sum, pair.product, result);
-  result.real.insert(result.real.end(), best.single.begin(), best.single.end());
+  Roots others = told_apart(found.roots);
+  result.real.insert(result.real.end(), others.real.begin(), others.real.end());
+  result.upper = std::move(others.upper);
   return result;
 }
 

@@ -12,7 +12,10 @@ namespace rtf {
 
 using WideComplex = Complex<DoubleDouble>;
 
-inline std::complex<double> rounded(const WideComplex& x) { return {x.re.high, x.im.high}; }
+template <class T>
+std::complex<double> rounded(const Complex<T>& x) {
+  return {static_cast<double>(x.re), static_cast<double>(x.im)};
+}
 
 // The roots of z^n + c_1 z^{n-1} + ... + c_n with their pairs told apart from real ones.
 struct Roots {
@@ -22,8 +25,12 @@ struct Roots {
   std::size_t size() const { return real.size() + 2 * upper.size(); }
 };
 
-// Eigenvalues of the companion matrix, or what Aberth's iteration finds where they are too far off, then Newton's method
-// for all roots together: what is left is a polynomial whose coefficients differ from the given ones by far less than
+// The same in double, as eigenvalues() lists them: eigenvalues of the companion matrix; beyond order 128, where those
+// take O(n^3), Aberth's iteration. Errors begin with `operation`.
+std::vector<std::complex<double>> double_roots(std::span<const double> c, const char* operation);
+
+// Those in double, or what Aberth's iteration finds where they are too far off, then Newton's method for all roots
+// together: what is left is a polynomial whose coefficients differ from the given ones by far less than
 // an ulp, also when roots lie close or are repeated.
 // Errors begin with `operation`.
 Roots find_roots(std::span<const DoubleDouble> c, const char* operation);
