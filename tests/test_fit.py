@@ -1,5 +1,6 @@
 """rtf fit, reduce and stabilize against NumPy and SciPy called live."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -184,6 +185,61 @@ def test_reduce_of_a_trained_filter_stays_trained(rtf, tmp_path):
     reduced = load_json(tmp_path / "r.json")
     assert reduced.length == 128 and error < 1e-9
     np.testing.assert_allclose(oracle.wrapped_kernel(reduced, 128), oracle.wrapped_kernel(f, 128), atol=1e-9)
+
+
+def state_space_response(system, w):
+    """D + C (zI - A)^-1 B of an object of form ss, (angles, outputs, inputs)."""
+    A = np.array(system["A"]).reshape(len(system["A"]), -1)
+    n = len(A)
+    D = np.atleast_2d(system["D"])
+    B, C = np.array(system["B"]).reshape(n, D.shape[1]), np.array(system["C"]).reshape(D.shape[0], n)
+    z = np.exp(1j * w)[:, None, None]
+    return D + C @ np.linalg.solve(z * np.eye(n) - A, np.broadcast_to(B, (len(w), *B.shape)))
+
+
+@pytest.mark.parametrize("order", [8, 16, 24])
+def test_reduce_to_state_space_holds_what_coefficients_cannot(rtf, rtf_raw, tmp_path, order):
+    """butter(64, 0.1): a narrow filter whose 64 coefficients no double holds."""
+    sos = signal.butter(64, 0.1, output="sos")
+    z, p, k = signal.butter(64, 0.1, output="zpk")
+    pairs = lambda values: [[x.real, x.imag] for x in values]
+    forms = {"sos": {"sections": sos.tolist()}, "zpk": {"zeros": pairs(z), "poles": pairs(p), "gain": float(k)}}
+    w = np.concatenate([np.linspace(0, np.pi, 2001), np.linspace(0.25, 0.4, 10001)])  # more where it cuts off
+    for form, numbers in forms.items():
+        (tmp_path / "f.json").write_text(json.dumps({"form": form, **numbers}))
+        refused = rtf_raw("reduce", "f.json", "--order", order, "-o", "r.json")
+        assert refused.returncode == 2 and not (tmp_path / "r.json").exists()
+        ((_, error, bound, first, cut),) = rows_of(rtf("reduce", "f.json", "--order", order, "--to", "ss", "-o", "r.json"))
+        system = json.loads((tmp_path / "r.json").read_text())
+        (tmp_path / "r.json").unlink()
+        assert system["form"] == "ss" and len(system["A"]) == order
+        assert np.abs(np.linalg.eigvals(np.array(system["A"]))).max() < 1
+        difference = np.abs(state_space_response(system, w)[:, 0, 0] - signal.sosfreqz(sos, w)[1]).max()
+        np.testing.assert_allclose(error, difference, rtol=1e-2)
+        assert cut <= error * (1 + 1e-6) and error <= bound and first <= 1 + 1e-6
+
+
+def test_reduce_to_state_space_reads_every_form(rtf, tmp_path):
+    f = draw_filter(np.random.default_rng(3), 2, 2, 9, kinds=(0,))
+    save_json(tmp_path / "tf.json", f)
+    expected = rows_of(rtf("reduce", "tf.json", "--order", 4, "-o", "r.json"))
+    for form in ("ba", "ss", "modal", "zpk", "sos"):
+        rtf("convert", "tf.json", "--to", form, "-o", f"{form}.json")
+    for form in ("tf", "ba", "ss", "modal", "zpk", "sos"):
+        rows = rows_of(rtf("reduce", f"{form}.json", "--order", 4, "--to", "ss", "-o", "r.json"))
+        np.testing.assert_allclose(rows, expected, rtol=1e-5, atol=1e-9)
+        assert len(json.loads((tmp_path / "r.json").read_text())["channels"]) == 2
+    # Several inputs and outputs are one system.
+    rng = np.random.default_rng(4)
+    system = {"A": (0.3 * rng.standard_normal((6, 6))).tolist(), "B": rng.standard_normal((6, 2)).tolist(),
+              "C": rng.standard_normal((3, 6)).tolist(), "D": rng.standard_normal((3, 2)).tolist()}  # fmt: skip
+    (tmp_path / "mimo.json").write_text(json.dumps({"form": "ss", **system}))
+    ((_, error, bound, *_),) = rows_of(rtf("reduce", "mimo.json", "--order", 3, "--to", "ss", "-o", "r.json"))
+    w = np.linspace(0, np.pi, 2001)
+    reduced = json.loads((tmp_path / "r.json").read_text())
+    difference = state_space_response(reduced, w) - state_space_response(system, w)
+    np.testing.assert_allclose(error, np.linalg.norm(difference, 2, axis=(1, 2)).max(), rtol=1e-2)
+    assert error <= bound
 
 
 # --- stabilize -------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/eigenvalues.h"
-#include "core/hankel.h"
+#include "core/hankel_system.h"
 #include "core/minimum_phase.h"
 #include "core/pole_product.h"
 
@@ -110,36 +110,6 @@ VectorXd characteristic(const MatrixXd& A, Index order) {
   return vector(denominator_from_poles(found), order);
 }
 
-Index numerical_rank(const VectorXd& values, Index size) {
-  const double smallest = 10 * kEpsilon * static_cast<double>(size) * values[0];
-  return std::count_if(values.begin(), values.end(), [&](double value) { return value > smallest; });
-}
-
-// Balanced truncation to `order` of a kernel that is zero past its end: there the state is shifted by the projection of
-// the shift onto the leading vectors.
-VectorXd balanced_denominator(const HankelSpectrum& spectrum, Index order, Index size) {
-  const Index rows = spectrum.vectors.rows(), rank = std::min(order, numerical_rank(spectrum.values, rows));
-  const auto vectors = spectrum.vectors.leftCols(rank);
-  return characteristic(vectors.topRows(rows - 1).transpose() * vectors.bottomRows(rows - 1), size);
-}
-
-// The square part of the Hankel matrix that the samples fill; its vectors, shifted, are combinations of themselves.
-VectorXd era_denominator(const MatrixXd& samples, Index order) {
-  const Index rows = (samples.rows() + 1) / 2;
-  if (rows < 2) return VectorXd::Zero(order);
-  const HankelSpectrum spectrum = hankel_spectrum(samples, rows, std::min(order, rows - 1));
-  const Index rank = numerical_rank(spectrum.values, rows);
-  const auto vectors = spectrum.vectors.leftCols(rank);
-  const HouseholderQR<MatrixXd> qr(vectors.topRows(rows - 1));
-  return characteristic(qr.solve(vectors.bottomRows(rows - 1)), order);
-}
-
-// Whether the end of the samples is as good as zero.
-bool has_died_out(const MatrixXd& samples) {
-  const Index tail = std::max<Index>(1, samples.rows() / 16);
-  return samples.bottomRows(tail).cwiseAbs().maxCoeff() <= 1e-14 * samples.cwiseAbs().maxCoeff();
-}
-
 // Where a step leads. One that leaves the circle is mirrored, or made shorter: poles that belong on the circle would
 // only ever be thrown back by the mirror. Room to the circle is kept where the start has it. An error of infinity when
 // neither helps.
@@ -189,18 +159,18 @@ VectorXd hankel_denominator(const KernelTarget& target, VectorXd& values) {
   const Index n = target.order, rows = target.data.rows();
   const HankelSpectrum spectrum = hankel_spectrum(target.data, rows, n + 1);
   values = spectrum.values;
-  VectorXd balanced = balanced_denominator(spectrum, n, n);
+  VectorXd balanced = characteristic(balanced_system(spectrum, target.data, n).A, n);
   for (Index used = n / 2; !target.allows(balanced); used /= 2) {
     if (used == 0) {
       balanced.setZero();
       break;
     }
     const MatrixXd rest = target.data.bottomRows(rows - (n - used));
-    balanced = balanced_denominator(hankel_spectrum(rest, rest.rows(), used), used, n);
+    balanced = characteristic(balanced_system(hankel_spectrum(rest, rest.rows(), used), rest, used).A, n);
   }
   if (has_died_out(target.data)) return balanced;
   // Past the samples ERA promises nothing, so it has to be much better on them.
-  const VectorXd era = era_denominator(target.data, n);
+  const VectorXd era = characteristic(era_system(target.data, n).A, n);
   const bool better =
       target.allows(era) && best_numerators(target, era).error < 0.25 * best_numerators(target, balanced).error;
   return better ? era : balanced;
