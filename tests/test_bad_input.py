@@ -296,6 +296,8 @@ FITS = {
     "fit of a filter file": (["fit", "good.json", "--order", "3", "-o", "out"], "not an npy file"),
     "fit of a missing file": (["fit", "none.npy", "--order", "3", "-o", "out"], "none.npy"),
     "fit into no folder": (["fit", "k.npy", "--order", "3", "-o", "none/out"], "none/out"),
+    "fit to another form": ([*FIT, "--to", "sos"], "--to: sos not in"),
+    "fit to ss by coefficients": ([*FIT, "--method", "prony", "--to", "ss"], "only method hankel has a state space"),
     "reduce to a higher order": (["reduce", "good.json", "--order", "3", "-o", "out"], "order 3 is above the order 2"),
     "reduce an unstable filter": (["reduce", "outside.json", "--order", "1", "-o", "out"], "modulus 1.5"),
     "reduce an unstable trained filter": (["reduce", "unstable.json", "--order", "1", "-o", "out"], "unstable.json"),

@@ -128,6 +128,54 @@ def test_shared_singular_values(rtf, tmp_path):
         assert "sigma:" not in rtf("fit", "k.npy", "--order", 12, "--method", method, "-o", "f.json")
 
 
+def state_space_kernel(system, length):
+    A, x, C = np.array(system["A"]), np.ravel(system["B"]), np.ravel(system["C"])
+    kernel = [float(np.ravel(system["D"])[0])]
+    for _ in range(length - 1):
+        kernel.append(C @ x)
+        x = A @ x
+    return np.array(kernel)
+
+
+def test_fit_to_state_space_holds_what_coefficients_cannot(rtf, tmp_path):
+    """16 modes of a room below 1 kHz at 44.1 kHz: 32 poles within 0.15 of 1."""
+    rng = np.random.default_rng(8)
+    angles, t = 2 * np.pi * np.linspace(30, 1000, 16) / 44100, np.arange(4000)
+    h = (rng.uniform(0.5, 1, (16, 1)) * 0.998 ** t * np.cos(angles[:, None] * t)).sum(0)
+    np.save(tmp_path / "k.npy", h)
+    ((_, coefficients, *_),) = rows_of(rtf("fit", "k.npy", "--order", 32, "--method", "hankel", "-o", "f.json"))
+    ((_, error, radius, stable, *sigma),) = rows_of(
+        rtf("fit", "k.npy", "--order", 32, "--method", "hankel", "--to", "ss", "-o", "f.json"))  # fmt: skip
+    system = json.loads((tmp_path / "f.json").read_text())
+    assert system["form"] == "ss" and stable == 1
+    np.testing.assert_allclose(radius, 0.998, rtol=1e-6)
+    assert error < 1e-8 < 1e-3 < coefficients
+    assert relative_l2(state_space_kernel(system, 4000), h) < 1e-8
+
+
+def test_fit_to_state_space_keeps_its_bound(rtf, tmp_path):
+    rng = np.random.default_rng(9)
+    k = rng.standard_normal((3, 400)) * np.exp(-0.1 * np.arange(400)) * np.array([[1], [1e5], [1e-3]])
+    np.save(tmp_path / "k.npy", k)
+    for order in (0, 3, 20):
+        rows = rows_of(rtf("fit", "k.npy", "--order", order, "--method", "hankel", "--to", "ss", "-o", "f.json"))
+        systems = json.loads((tmp_path / "f.json").read_text())["channels"]
+        for h, row, system in zip(k, rows, systems, strict=True):
+            kernel = state_space_kernel(system, 2000) if order else np.r_[np.ravel(system["D"]), np.zeros(1999)]
+            np.testing.assert_allclose(row[1], relative_l2(kernel[:400], h), rtol=1e-4)
+            sigma = np.linalg.svd(linalg.hankel(h[1:]), compute_uv=False)
+            difference = kernel - np.r_[h, np.zeros(1600)]
+            assert sigma[order] * (1 - 1e-6) <= hankel_norm(difference[1:]) <= 2 * sigma[order:].sum()
+    rtf("fit", "k.npy", "--order", 6, "--method", "hankel", "--to", "ss", "--shared", "-o", "f.json")
+    first, second, third = json.loads((tmp_path / "f.json").read_text())["channels"]
+    assert first["A"] == second["A"] == third["A"] and first["B"] == second["B"] and first["C"] != second["C"]
+    for kernel in ([3.0], [0.0] * 9, [1.0, 2.0, 3.0], [1.0, 2.0]):
+        np.save(tmp_path / "k.npy", np.array(kernel))
+        rtf("fit", "k.npy", "--order", 5, "--method", "hankel", "--to", "ss", "-o", "f.json")
+        system = json.loads((tmp_path / "f.json").read_text())
+        np.testing.assert_allclose(np.ravel(system["D"]), kernel[0])
+
+
 def test_fit_of_trivial_kernels(rtf, tmp_path):
     for kernel, order in (([3.0], 2), ([0.0] * 9, 3), ([1.0, 2.0, 3.0], 5), ([1.0, 2.0, 3.0], 0), ([0.0, 0.0, 5.0, 0.0], 2)):
         np.save(tmp_path / "k.npy", np.array(kernel))

@@ -3,8 +3,11 @@
 #include <cmath>
 #include <limits>
 
+#include "core/eigenvalues.h"
 #include "core/fit_denominator.h"
+#include "core/hankel_system.h"
 #include "core/polynomial.h"
+#include "core/row_matrix.h"
 
 namespace rtf {
 
@@ -42,7 +45,48 @@ class Best {
   double error_ = std::numeric_limits<double>::infinity();
 };
 
+double radius(const MatrixXd& A) {
+  const auto found = eigenvalues(values(A), static_cast<std::size_t>(A.rows()), MatrixShape::dense, "fit");
+  return found.empty() ? 0 : std::abs(found.front());
+}
+
+VectorXd column_norms(const MatrixXd& x) {
+  VectorXd norms(x.cols());
+  for (Index c = 0; c < x.cols(); ++c) norms[c] = x.col(c).stableNorm();
+  return norms;
+}
+
 }  // namespace
+
+GroupSystem fit_group_system(const MatrixXd& samples, Index order) {
+  GroupSystem result{MatrixXd(0, 0), VectorXd(0), MatrixXd(samples.cols(), 0), VectorXd(), column_norms(samples), 0};
+  if (order == 0 || (samples.array() == 0).all()) return result;
+  const KernelTarget target(samples, order);
+  const Index rows = samples.rows();
+  const HankelSpectrum spectrum = hankel_spectrum(target.data, rows, order + 1);
+  HankelSystem best = balanced_system(spectrum, target.data, order);
+  MatrixXd residual = target.data - best.kernels(rows);
+  result.radius = radius(best.A);
+  if (!has_died_out(target.data)) {
+    // As for denominators: stable, and half the error.
+    HankelSystem era = era_system(target.data, order);
+    const double era_radius = radius(era.A);
+    const MatrixXd left = target.data - era.kernels(rows);
+    if (era_radius < 1 && left.squaredNorm() < 0.25 * residual.squaredNorm()) {
+      best = std::move(era);
+      residual = left;
+      result.radius = era_radius;
+    }
+  }
+  const VectorXd root = best.values.cwiseSqrt();
+  result.A = root.asDiagonal() * best.A * root.cwiseInverse().asDiagonal();
+  result.B = root.cwiseProduct(best.B);
+  result.C = target.norm.asDiagonal() * best.C * root.cwiseInverse().asDiagonal();
+  result.hankel = spectrum.values;
+  if (samples.cols() == 1) result.hankel *= target.norm[0];
+  result.errors = column_norms(residual).cwiseProduct(target.norm);
+  return result;
+}
 
 GroupFit fit_group(const MatrixXd& samples, Index order, FitMethod method, std::span<const VectorXd> starts) {
   GroupFit result{VectorXd::Zero(order), MatrixXd::Zero(order, samples.cols()), VectorXd()};
