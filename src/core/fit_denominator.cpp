@@ -20,7 +20,7 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
+constexpr double epsilon = std::numeric_limits<double>::epsilon();
 
 VectorXd vector(const std::vector<double>& x, Index size) {
   VectorXd result = VectorXd::Zero(size);
@@ -78,9 +78,7 @@ VectorXd damped_solution(const MatrixXd& R, const VectorXd& z, double damping) {
 }
 
 // Poles outside the circle moved to their mirror images inside.
-VectorXd reflected(const VectorXd& a) {
-  return vector(minimum_phase({a.data(), static_cast<std::size_t>(a.size())}), a.size());
-}
+VectorXd reflected(const VectorXd& a) { return vector(minimum_phase(view(a)), a.size()); }
 
 VectorXd with_poles_times(const VectorXd& a, double factor) {
   VectorXd scaled = a;
@@ -147,7 +145,7 @@ VectorXd prony_denominator(const FitTarget& target) {
     StackedProblem problem(target.order);
     for (Index c = 0; c < target.data.cols(); ++c) problem.add(target.linear_equations(c));
     Eigen::CompleteOrthogonalDecomposition<MatrixXd> solver;
-    solver.setThreshold(kEpsilon * static_cast<double>(target.data.rows()));
+    solver.setThreshold(epsilon * static_cast<double>(target.data.rows()));
     a = solver.compute(problem.R()).solve(problem.z());
   }
   if (target.allows(a)) return a;
@@ -181,7 +179,7 @@ FitPoint improve(const FitTarget& target, FitPoint point) {
   constexpr double enough = 1e-4;         // relative decrease of the squared error that is still worth a step
   constexpr double little_damped = 1e-2;  // a step is small for want of something better, not for its damping
   double damping = 1e-3;
-  const double exact = std::pow(kEpsilon, 2) * static_cast<double>(target.data.size());
+  const double exact = std::pow(epsilon, 2) * static_cast<double>(target.data.size());
   for (int step = 0, slow = 0; step < most_steps && slow < 2 && point.error > exact; ++step) {
     const StackedProblem problem = linearized(target, point);
     const MatrixXd R = problem.R();

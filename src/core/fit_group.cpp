@@ -17,8 +17,6 @@ using Eigen::VectorXd;
 
 namespace {
 
-std::span<const double> view(const VectorXd& x) { return {x.data(), static_cast<std::size_t>(x.size())}; }
-
 // Keeps the best of several denominators, judged by the filters that they make.
 class Best {
  public:

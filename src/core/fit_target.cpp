@@ -24,8 +24,6 @@ constexpr double allowed_bound = refused_bound / 10;
 // Samples over which the condition of a fit to a frequency response is judged.
 constexpr std::size_t response_length = 4096;
 
-std::span<const double> view(const VectorXd& x) { return {x.data(), static_cast<std::size_t>(x.size())}; }
-
 bool holds(const VectorXd& a, std::size_t length) {
   return a.allFinite() && recurrence_bound(condition(view(a), length)) <= allowed_bound && is_stable(view(a));
 }

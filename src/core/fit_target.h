@@ -11,6 +11,8 @@
 
 namespace rtf {
 
+inline std::span<const double> view(const Eigen::VectorXd& x) { return {x.data(), static_cast<std::size_t>(x.size())}; }
+
 class FitTarget {
  public:
   virtual ~FitTarget() = default;
