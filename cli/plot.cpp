@@ -22,6 +22,9 @@ constexpr double picture_width = 960, picture_height = 740;
 constexpr Box kernel_box{80, 92, 520, 150}, magnitude_box{80, 312, 520, 150}, phase_box{80, 532, 520, 150};
 constexpr Box map_box{672, 92, 262, 262}, last_box{672, 448, 262, 234};
 
+// Up to here a picture is there within three seconds; the time grows with the square of the order.
+constexpr std::size_t slow_order = 2048;
+
 struct PlotOptions : CommonOptions {
   std::size_t channel = 0, length = 0;
   std::string output;
@@ -55,7 +58,6 @@ Channel examine(const TransferFunction& all, std::size_t index) {
   // A first coefficient next to nothing sends a zero to infinity.
   if (!std::all_of(monic.begin(), monic.end(), [](double value) { return std::isfinite(value); })) monic.clear();
 
-  // Nearly all the time of a picture of high order goes into these two.
   parallel_for(default_executor(), 2, [&](std::size_t which, std::size_t) {
     which == 0 ? channel.poles = poles(channel.tf.a) : channel.zeros = poles(monic);
   });
@@ -99,15 +101,17 @@ void draw_response(Svg& svg, const Box& box, const std::string& title, const std
   if (huge > 0) panel.footnote(fmt::format("{} samples beyond {:g} are not shown", huge, largest_drawn));
 }
 
-// A uniform grid, and more where a pole or a zero close to the circle makes the curve turn.
+// A uniform grid, and more where a pole or a zero so close to the circle that the grid does not follow makes the curve
+// turn.
 std::vector<double> curve_angles(const Channel& channel) {
   std::vector<double> angles;
   const std::size_t grid = std::max<std::size_t>(512, 4 * channel.tf.order);
+  const double step = pi / static_cast<double>(grid);
   for (std::size_t i = 0; i <= grid; ++i) angles.push_back(pi * static_cast<double>(i) / static_cast<double>(grid));
   for (const auto* roots : {&channel.poles, &channel.zeros})
     for (const std::complex<double> root : *roots) {
       const double width = std::abs(1 - std::abs(root));
-      if (root.imag() < 0 || width > 0.05) continue;
+      if (root.imag() < 0 || width > 8 * step) continue;
       for (const double offset : {-4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 4.0})
         angles.push_back(std::clamp(std::arg(root) + offset * width, 0.0, pi));
     }
@@ -233,6 +237,8 @@ void run(const PlotOptions& options) {
   }
   require_memory(static_cast<double>(tf.order) * static_cast<double>(tf.order) + static_cast<double>(options.length),
                  fmt::format("{}: a picture of order {} and {} samples", options.filter, tf.order, options.length));
+  if (!options.quiet && tf.order >= slow_order)
+    fmt::print(stderr, "rtf plot: a picture of order {} takes some seconds and more\n", tf.order);
   const Channel channel = examine(tf, options.channel);
   const std::size_t length = options.length > 0 ? options.length : default_length(channel);
 
