@@ -30,7 +30,7 @@ void add_options(CLI::App& command, ConvertOptions& options) {
   add_count(command, "--report-length", options.report_length, "samples over which the error is measured")
       ->default_str(fmt::format("{}", options.report_length));
   command
-      .add_option("--feedthrough", options.feed_through,
+      .add_option("--feed-through", options.feed_through,
                   "zeros and gain of zpk: separate, of H - h0; inside, of H as SciPy has it; auto, the source's own, "
                   "else separate")
       ->type_name("WHERE")

@@ -80,34 +80,45 @@ Array to_array(std::vector<std::size_t> shape, const std::vector<T>& values) {
 
 // Filters `samples` in place, chunk after chunk; `state` goes in and comes out. Returns the method that was used.
 template <class T>
-FilterMethod stream(const TransferFunction& tf, const FilterCommandOptions& options, const Sizes& sizes,
-                    std::vector<T>& samples, std::vector<double>& state) {
+std::string stream(const Cascade& cascade, const FilterCommandOptions& options, const Sizes& sizes,
+                   std::vector<T>& samples, std::vector<double>& state) {
   const std::size_t chunk = options.chunk == 0 ? sizes.length : std::min(options.chunk, sizes.length);
   const bool carries = chunk < sizes.length;
   const FilterOptions wanted{filter_method(options.method), carries || !options.initial_state.empty(),
                              carries || !options.final_state.empty()};
   const Signal<T> whole = channels_last(samples.data(), sizes.batch, sizes.length, sizes.channels);
   Executor& executor = default_executor();
-  std::optional<FilterPlan<T>> plan;
+  std::optional<CascadePlan<T>> plan;
   Workspace workspace;
   // Passing the state on is a recurrence over the whole length: what is refused there is refused in chunks too.
   std::string warning;
   if (carries) {
-    warning = FilterPlan<T>(tf, sizes.batch, sizes.length, {FilterMethod::recurrence, true, true}).warning();
+    warning = CascadePlan<T>(cascade, sizes.batch, sizes.length, {FilterMethod::recurrence, true, true}).warning();
   }
   for (std::size_t begin = 0; begin < sizes.length; begin += chunk) {
     Signal<T> part = whole;
     part.data = whole.at(0, begin, 0);
     part.length = std::min(chunk, sizes.length - begin);
     if (!plan || plan->length != part.length) {
-      plan.emplace(tf, sizes.batch, part.length, wanted);
+      plan.emplace(cascade, sizes.batch, part.length, wanted);
       workspace = Workspace(plan->workspace_bytes(executor));
       if (begin == 0) warn(options, "filter", warning.empty() ? plan->warning() : warning);
     }
-    filter(*plan, part, part, wanted.initial_state ? std::span<const double>(state) : std::span<const double>(),
-           wanted.final_state ? std::span<double>(state) : std::span<double>(), {}, workspace, executor);
+    filter(*plan, part, wanted.initial_state ? std::span<const double>(state) : std::span<const double>(),
+           wanted.final_state ? std::span<double>(state) : std::span<double>(), workspace, executor);
   }
   return plan->method();
+}
+
+// What passes between sections is not rounded to the type of the samples.
+template <class T>
+std::string stream_through(const Cascade& cascade, const FilterCommandOptions& options, const Sizes& sizes,
+                           std::vector<T>& samples, std::vector<double>& state) {
+  if (cascade.stages.size() == 1) return stream(cascade, options, sizes, samples, state);
+  std::vector<double> wide(samples.begin(), samples.end());
+  const std::string method = stream(cascade, options, sizes, wide, state);
+  std::transform(wide.begin(), wide.end(), samples.begin(), [](double value) { return static_cast<T>(value); });
+  return method;
 }
 
 // Algorithm 1's kernel needs no correction, so within its length every trained filter can be convolved, stable or not.
@@ -132,22 +143,24 @@ void check_outputs(const FilterCommandOptions& options) {
 }
 
 template <class T>
-void run_as(const FilterCommandOptions& options, const AnyTransferFunction& file, const Array& u, const Sizes& sizes) {
-  const Coefficients& c = coefficients(file);
-  const std::vector<std::size_t> state_shape = {sizes.batch, c.channels, c.order};
+void run_as(const FilterCommandOptions& options, const RunnableFilter& file, const Array& u, const Sizes& sizes) {
+  const auto* trained = std::get_if<TrainedTransferFunction>(&file);
+  std::optional<Cascade> cascade;
+  if (!trained) cascade = cascade_of(options.filter, file);
+  const std::vector<std::size_t> state_shape = {sizes.batch, sizes.channels,
+                                                trained ? trained->order : cascade->order()};
   std::vector<T> samples = working_values<T>(u, options.input);
   std::vector<double> state = initial_state(options, state_shape);
 
   std::string method;
-  const auto* trained = std::get_if<TrainedTransferFunction>(&file);
   if (can_convolve(trained, options, sizes.length)) {
     require_memory(static_cast<double>(trained->length),
                    fmt::format("{}: a kernel of {} points", options.filter, trained->length));
     naming(options.filter, [&] { convolve_trained(*trained, sizes, samples); });
     method = "fft with Algorithm 1's kernel";
   } else {
-    const TransferFunction tf = plain_filter(options.filter, file);
-    method = name(naming(options.filter, [&] { return stream(tf, options, sizes, samples, state); }));
+    if (trained) cascade = cascade_of(options.filter, file);
+    method = naming(options.filter, [&] { return stream_through(*cascade, options, sizes, samples, state); });
   }
   if (!std::all_of(samples.begin(), samples.end(), [](T value) { return std::isfinite(value); })) {
     warn(options, "filter", "the output overflows: it holds values that are not finite");
@@ -173,10 +186,10 @@ void run(const FilterCommandOptions& options) {
     fail(fmt::format("{} to {}: from wav to wav or from npy to npy; choose another name for the output", options.input,
                      options.output));
   }
-  const AnyTransferFunction file = read_filter(options.filter);
+  const RunnableFilter file = read_runnable_filter(options.filter);
   if (is_wav(options.input)) return filter_wav(options, file);
   const Array u = read_npy(options.input);
-  const Sizes sizes = sizes_of(u, options.input, coefficients(file).channels);
+  const Sizes sizes = sizes_of(u, options.input, channels_of(file));
   const DataType type = options.dtype.empty() ? u.type : data_type(options.dtype);
   type == DataType::f32 ? run_as<float>(options, file, u, sizes) : run_as<double>(options, file, u, sizes);
 }

@@ -6,6 +6,7 @@
 
 #include "common.h"
 #include "rtf/filter.h"
+#include "runnable_filter.h"
 
 namespace rtf::cli {
 
@@ -16,10 +17,10 @@ struct FilterCommandOptions : CommonOptions {
 
 FilterMethod filter_method(const std::string& name);
 
-// The state that --initial-state names, or zeros: (batch, channels, order).
+// The state that --initial-state names, or zeros: (batch, channels, order of all sections).
 std::vector<double> initial_state(const FilterCommandOptions& options, const std::vector<std::size_t>& shape);
 
 bool is_wav(const std::string& path);
-void filter_wav(const FilterCommandOptions& options, const AnyTransferFunction& file);
+void filter_wav(const FilterCommandOptions& options, const RunnableFilter& file);
 
 }  // namespace rtf::cli

@@ -20,15 +20,19 @@ constexpr std::size_t kBlockSamples = std::size_t{1} << 17;  // of all channels 
 [[noreturn]] void fail(const std::string& message) { throw Error(ErrorCode::argument, "filter", message); }
 
 // One channel serves every channel of the file.
-TransferFunction for_channels(TransferFunction tf, std::size_t channels) {
-  if (tf.channels == channels) return tf;
-  TransferFunction all = make_coefficients(channels, 1, tf.order);
-  all.a = tf.a;
-  for (std::size_t c = 0; c < channels; ++c) {
-    std::copy(tf.b.begin(), tf.b.end(), all.b.begin() + static_cast<std::ptrdiff_t>(c * tf.order));
-    all.h0[c] = tf.h0[0];
+Cascade for_channels(Cascade cascade, std::size_t channels) {
+  if (cascade.channels() == channels) return cascade;
+  cascade.beside.resize(channels, cascade.beside[0]);
+  for (TransferFunction& stage : cascade.stages) {
+    const TransferFunction one = std::move(stage);
+    stage = make_coefficients(channels, 1, one.order);
+    stage.a = one.a;
+    for (std::size_t c = 0; c < channels; ++c) {
+      std::copy(one.b.begin(), one.b.end(), stage.b.begin() + static_cast<std::ptrdiff_t>(c * one.order));
+      stage.h0[c] = one.h0[0];
+    }
   }
-  return all;
+  return cascade;
 }
 
 void check_samples(const std::vector<double>& samples, std::uint64_t begin, std::size_t channels,
@@ -46,22 +50,22 @@ struct Sound {
 };
 
 // Returns the method that was used; `state` goes in and comes out.
-FilterMethod stream(const FilterCommandOptions& options, const TransferFunction& tf, const Sound& sound,
-                    std::vector<double>& state) {
-  const std::size_t channels = tf.channels;
+std::string stream(const FilterCommandOptions& options, const Cascade& cascade, const Sound& sound,
+                   std::vector<double>& state) {
+  const std::size_t channels = cascade.channels();
   const std::uint64_t length = sound.reader.length();
   const std::size_t wanted = options.chunk > 0 ? options.chunk : std::max<std::size_t>(kBlockSamples / channels, 1);
   const auto block = static_cast<std::size_t>(std::min<std::uint64_t>(wanted, length));
   require_memory(static_cast<double>(block) * static_cast<double>(channels),
                  fmt::format("{}: a block of {} frames", options.input, block));
   const auto make_plan = [&](std::size_t frames, FilterMethod method) {
-    return naming(options.filter, [&] { return FilterPlan<double>(tf, 1, frames, {method, true, true}); });
+    return naming(options.filter, [&] { return CascadePlan<double>(cascade, 1, frames, {method, true, true}); });
   };
   // Passing the state on is a recurrence over the whole length: what is refused there is refused in blocks too.
   warn(options, "filter", make_plan(static_cast<std::size_t>(length), FilterMethod::recurrence).warning());
 
   Executor& executor = default_executor();
-  std::optional<FilterPlan<double>> plan;
+  std::optional<CascadePlan<double>> plan;
   Workspace workspace;
   std::vector<double> samples;
   bool finite = true;
@@ -75,7 +79,7 @@ FilterMethod stream(const FilterCommandOptions& options, const TransferFunction&
       workspace = Workspace(plan->workspace_bytes(executor));
     }
     const Signal<double> part = channels_last(samples.data(), 1, frames, channels);
-    filter(*plan, part, part, state, state, {}, workspace, executor);
+    filter(*plan, part, state, state, workspace, executor);
     finite = finite && std::all_of(samples.begin(), samples.end(), [](double value) { return std::isfinite(value); });
     sound.writer.write(samples);
   }
@@ -91,22 +95,22 @@ bool is_wav(const std::string& path) {
   return suffix == ".wav";
 }
 
-void filter_wav(const FilterCommandOptions& options, const AnyTransferFunction& file) {
+void filter_wav(const FilterCommandOptions& options, const RunnableFilter& file) {
   WavReader reader(options.input);
   WavFormat format = reader.format();
-  const Coefficients& c = coefficients(file);
-  if (c.channels != 1 && c.channels != format.channels) {
+  const std::size_t filters = channels_of(file);
+  if (filters != 1 && filters != format.channels) {
     fail(fmt::format("channels of {}: {}, of {}: {}; expected as many, or a filter of one channel for all",
-                     options.input, format.channels, options.filter, c.channels));
+                     options.input, format.channels, options.filter, filters));
   }
   if (reader.length() == 0) fail(fmt::format("{} has no samples: there is nothing to filter", options.input));
   if (!options.dtype.empty()) format.samples = options.dtype == "f32" ? SampleFormat::f32 : SampleFormat::f64;
 
-  const std::vector<std::size_t> state_shape = {1, format.channels, c.order};
+  const Cascade cascade = for_channels(cascade_of(options.filter, file), format.channels);
+  const std::vector<std::size_t> state_shape = {1, format.channels, cascade.order()};
   std::vector<double> state = initial_state(options, state_shape);
-  const TransferFunction tf = for_channels(plain_filter(options.filter, file), format.channels);
   WavWriter writer(options.output, format, reader.length());
-  const FilterMethod method = stream(options, tf, {reader, writer}, state);
+  const std::string method = stream(options, cascade, {reader, writer}, state);
   // Both files are on disk before either gets its name.
   writer.flush();
   std::optional<StagedFile> final_state;
@@ -123,7 +127,7 @@ void filter_wav(const FilterCommandOptions& options, const AnyTransferFunction& 
   }
   say(options,
       fmt::format("{}: {} frames, {} channel{}, {} Hz, {}, method {}", options.output, reader.length(), format.channels,
-                  format.channels == 1 ? "" : "s", format.rate, name(format.samples), name(method)));
+                  format.channels == 1 ? "" : "s", format.rate, name(format.samples), method));
 }
 
 }  // namespace rtf::cli

@@ -12,7 +12,7 @@
 #include "core/npy_bytes.h"
 #include "rtf/conversion.h"
 #include "rtf/response.h"
-#include "rtf/stability.h"
+#include "runnable_filter.h"
 
 namespace rtf::cli {
 namespace {
@@ -37,51 +37,51 @@ void add_options(CLI::App& command, FreqzOptions& options) {
 struct Figures {
   std::vector<bool> stable;
   std::vector<std::complex<double>> ends;  // H at 0 and at pi, channel by channel
-  std::vector<double> h2;
-  std::vector<Peak> peak;  // empty where it was not searched for
+  std::vector<double> h2;                  // empty where there are no coefficients to compute it from
+  std::vector<Peak> peak;                  // empty where it was not searched for
 };
 
-Figures figures_of(const TransferFunction& tf, bool with_peak) {
-  Figures figures{{}, frequency_response(tf, std::vector{0.0, std::numbers::pi}), h2_norm(tf), {}};
-  if (with_peak) figures.peak = h_infinity_norm(tf);
-  for (std::size_t c = 0; c < tf.channels; ++c)
-    figures.stable.push_back(is_stable({CoefficientsView(tf).denominator(c), tf.order}));
+Figures figures_of(const Cascade& cascade, const std::optional<TransferFunction>& tf, bool with_peak) {
+  Figures figures{{}, frequency_response(cascade, std::vector{0.0, std::numbers::pi}), {}, {}};
+  if (tf) figures.h2 = h2_norm(*tf);
+  if (tf && with_peak) figures.peak = h_infinity_norm(*tf);
+  for (std::size_t c = 0; c < cascade.channels(); ++c) figures.stable.push_back(is_stable(cascade, c));
   return figures;
 }
 
-// H is real at 0 and pi. Infinite divided by zero in complex numbers is infinite in one part and nan in the other.
+// H is real at 0 and pi. The sign of a nan says nothing.
 std::string real_text(std::complex<double> value) {
-  if (!std::isnan(value.real())) return fmt::format("{:.6g}", value.real());
-  return std::isinf(value.imag()) ? "inf" : "nan";  // the sign of a nan says nothing
+  return std::isnan(value.real()) ? "nan" : fmt::format("{:.6g}", value.real());
 }
 
 void print_table(const Figures& figures) {
   fmt::print("{:>9} {:>7} {:>12} {:>12} {:>12} {:>9} {:>12}\n", "channel", "stable", "H at 0", "H at pi", "max |H|",
              "angle/pi", "H2 norm");
-  for (std::size_t c = 0; c < figures.h2.size(); ++c) {
-    std::string peak = "-", place = "-";
+  for (std::size_t c = 0; c < figures.stable.size(); ++c) {
+    std::string peak = "-", place = "-", h2 = figures.h2.empty() ? "-" : fmt::format("{:.6g}", figures.h2[c]);
     if (!figures.peak.empty()) {
       const auto [value, angle] = figures.peak[c];
       peak = fmt::format("{:.6g}", value);
       if (!std::isnan(angle)) place = fmt::format("{:.6f}", angle / std::numbers::pi);
     }
-    fmt::print("{:>9} {:>7} {:>12} {:>12} {:>12} {:>9} {:>12.6g}\n", c, figures.stable[c] ? "yes" : "NO",
-               real_text(figures.ends[2 * c]), real_text(figures.ends[2 * c + 1]), peak, place, figures.h2[c]);
+    fmt::print("{:>9} {:>7} {:>12} {:>12} {:>12} {:>9} {:>12}\n", c, figures.stable[c] ? "yes" : "NO",
+               real_text(figures.ends[2 * c]), real_text(figures.ends[2 * c + 1]), peak, place, h2);
   }
 }
 
 // Numbers that are not finite become null.
-void print_json(const TransferFunction& tf, const Figures& figures) {
+void print_json(const std::optional<TransferFunction>& tf, const Figures& figures) {
   nlohmann::ordered_json channels = nlohmann::ordered_json::array();
-  for (std::size_t c = 0; c < tf.channels; ++c) {
+  for (std::size_t c = 0; c < figures.stable.size(); ++c) {
     nlohmann::ordered_json hankel;
-    if (figures.stable[c]) hankel = hankel_singular_values(select_channel(tf, c));
+    if (tf && figures.stable[c]) hankel = hankel_singular_values(select_channel(*tf, c));
+    const Peak peak = figures.peak.empty() ? Peak{NAN, NAN} : figures.peak[c];
     channels.push_back({{"stable", static_cast<bool>(figures.stable[c])},
                         {"at_0", figures.ends[2 * c].real()},
                         {"at_pi", figures.ends[2 * c + 1].real()},
-                        {"h_infinity_norm", figures.peak[c].value},
-                        {"h_infinity_angle", figures.peak[c].angle},
-                        {"h2_norm", figures.h2[c]},
+                        {"h_infinity_norm", peak.value},
+                        {"h_infinity_angle", peak.angle},
+                        {"h2_norm", figures.h2.empty() ? NAN : figures.h2[c]},
                         {"hankel_singular_values", std::move(hankel)}});
   }
   fmt::print("{}\n", nlohmann::ordered_json{{"channels", std::move(channels)}}.dump());
@@ -93,24 +93,30 @@ void run(const FreqzOptions& options) {
     check_output(options.group_delay, "freqz");
     require_two_files(options.output, options.group_delay, "the response and the group delay");
   }
-  const TransferFunction tf = plain_filter(options.filter, read_filter(options.filter));
-  require_memory(
-      2 * static_cast<double>(tf.channels) * static_cast<double>(options.points),
-      fmt::format("{}: a response of {} channels at {} points", options.filter, tf.channels, options.points));
+  const RunnableFilter filter = read_runnable_filter(options.filter);
+  const Cascade cascade = cascade_of(options.filter, filter);
+  const std::size_t channels = cascade.channels();
+  require_memory(2 * static_cast<double>(channels) * static_cast<double>(options.points),
+                 fmt::format("{}: a response of {} channels at {} points", options.filter, channels, options.points));
 
   std::vector<double> angles(options.points);
   const double step = (options.whole ? 2 : 1) * std::numbers::pi / static_cast<double>(options.points);
   for (std::size_t k = 0; k < angles.size(); ++k) angles[k] = step * static_cast<double>(k);
-  const std::vector<std::size_t> shape = {tf.channels, options.points};
+  const std::vector<std::size_t> shape = {channels, options.points};
   // All that can fail comes before the first file gets its name.
   std::optional<StagedFile> delay;
   if (!options.group_delay.empty())
-    delay.emplace(options.group_delay, npy_bytes(Array{shape, group_delay(tf, angles)}, options.group_delay), "freqz");
-  StagedFile response(options.output, npy_bytes(ComplexArray{shape, frequency_response(tf, angles)}, options.output),
-                      "freqz");
+    delay.emplace(options.group_delay, npy_bytes(Array{shape, group_delay(cascade, angles)}, options.group_delay),
+                  "freqz");
+  StagedFile response(options.output,
+                      npy_bytes(ComplexArray{shape, frequency_response(cascade, angles)}, options.output), "freqz");
   std::optional<Figures> figures;
-  const bool with_peak = options.json || options.norms || tf.order <= kLargestOrderWithNorms;
-  if (options.json || !options.quiet) figures = figures_of(tf, with_peak);
+  std::optional<TransferFunction> tf;
+  const bool with_peak = options.json || options.norms || cascade.order() <= kLargestOrderWithNorms;
+  if (options.json || !options.quiet) {
+    tf = coefficients_for_norms(options.filter, filter);
+    figures = figures_of(cascade, tf, with_peak);
+  }
   response.commit();
   if (delay) delay->commit();
   if (options.json) return print_json(tf, *figures);
@@ -118,9 +124,12 @@ void run(const FreqzOptions& options) {
   fmt::print("{}: response {}, c128, angles {}pi k / {}\n", options.output, shape_text(shape),
              options.whole ? "2 " : "", options.points);
   print_table(*figures);
-  if (!with_peak)
+  if (!tf) {
+    fmt::print("max |H| and the H2 norm are left out: they need coefficients, and doubles do not hold those\n");
+  } else if (!with_peak) {
     fmt::print("max |H| is left out beyond order {}, where the search takes long; --norms prints it\n",
                kLargestOrderWithNorms);
+  }
 }
 
 }  // namespace

@@ -22,6 +22,8 @@ void add_options(CLI::App& command, InfoOptions& options) {
   command.add_flag("--json", options.json, "print the figures as JSON");
 }
 
+std::string six_digits(double value) { return fmt::format("{:.6g}", value); }
+
 struct Range {
   double min = std::numeric_limits<double>::infinity(), max = -std::numeric_limits<double>::infinity();
 
@@ -29,8 +31,8 @@ struct Range {
     min = std::min(min, value);
     max = std::max(max, value);
   }
-  std::string text() const {
-    return min == max ? fmt::format("{:.6g}", min) : fmt::format("{:.6g} to {:.6g}", min, max);
+  std::string text(std::string (*format)(double) = six_digits) const {
+    return min == max ? format(min) : fmt::format("{} to {}", format(min), format(max));
   }
   nlohmann::ordered_json json() const { return {{"min", min}, {"max", max}}; }
 };
@@ -70,7 +72,7 @@ void print_table(const std::string& path, const Coefficients& c, const TrainedTr
                        {"order", fmt::format("{}", c.order)},
                        {"numerator", trained ? fmt::format("trained at length {}", trained->length) : "plain"},
                        {"stable", stable ? "yes" : fmt::format("NO, only {} of {} groups", r.stable_groups, c.groups)},
-                       {"pole radius", r.radius.text()},
+                       {"pole radius", r.radius.text(radius_text)},
                        {"sum |a|", r.sum_abs_a.text() + (r.sum_abs_a.max < 1 ? ", inside the Montel bound 1" : "")},
                        {"min |A| on the circle", fmt::format("{:.6g} over {}", r.min_abs_denominator.min, over)},
                        {"condition number", fmt::format("{:.6g} over {}", r.condition.max, over)},

@@ -9,8 +9,8 @@
 #include "common.h"
 #include "core/array_bytes.h"
 #include "core/atomic_file.h"
-#include "rtf/correction.h"
 #include "rtf/response.h"
+#include "runnable_filter.h"
 
 namespace rtf::cli {
 namespace {
@@ -41,21 +41,19 @@ KernelMethod kernel_method(const std::string& name) {
   return methods.at(name);
 }
 
-std::vector<double> compute(const AnyTransferFunction& filter, const KernelOptions& options) {
-  const bool wrapped = options.method == "wrapped";
-  if (const auto* trained = std::get_if<TrainedTransferFunction>(&filter)) {
-    if (wrapped || options.method == "auto") return kernel(*trained, options.length);
-    return exact_kernel(correct(*trained), options.length, kernel_method(options.method));
-  }
-  const auto& plain = std::get<TransferFunction>(filter);
-  if (wrapped) return wrapped_kernel(TrainedTransferFunction{plain, options.length});
+std::vector<double> compute(const RunnableFilter& filter, const KernelOptions& options) {
+  if (options.method == "auto") return kernel_of(options.filter, filter, options.length);
+  const auto* trained = std::get_if<TrainedTransferFunction>(&filter);
+  if (options.method == "wrapped" && trained) return kernel(*trained, options.length);
+  const TransferFunction plain = coefficients_of(options.filter, filter);
+  if (options.method == "wrapped") return wrapped_kernel(TrainedTransferFunction{plain, options.length});
   return exact_kernel(plain, options.length, kernel_method(options.method));
 }
 
 void run(const KernelOptions& options) {
   check_output(options.output, "kernel");
-  const AnyTransferFunction filter = read_filter(options.filter);
-  const std::size_t channels = coefficients(filter).channels;
+  const RunnableFilter filter = read_runnable_filter(options.filter);
+  const std::size_t channels = channels_of(filter);
   const auto* trained = std::get_if<TrainedTransferFunction>(&filter);
   const auto points = static_cast<double>(std::max(options.length, trained ? trained->length : 0));
   require_memory(static_cast<double>(channels) * points,

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <numbers>
+#include <optional>
 
 #include "common.h"
 #include "core/atomic_file.h"
@@ -13,6 +14,7 @@
 #include "rtf/executor.h"
 #include "rtf/response.h"
 #include "rtf/stability.h"
+#include "runnable_filter.h"
 
 namespace rtf::cli {
 namespace {
@@ -37,31 +39,56 @@ void add_options(CLI::App& command, PlotOptions& options) {
 }
 
 struct Channel {
-  TransferFunction tf;  // of this channel alone
+  RunnableFilter filter;  // of this channel alone
+  Cascade cascade;
+  std::optional<TransferFunction> tf;  // none where doubles do not hold the coefficients
   std::vector<std::complex<double>> poles, zeros;
   double radius = 0;
   bool stable = false;
+
+  std::size_t order() const { return tf ? tf->order : cascade.order(); }
 };
 
-Channel examine(const TransferFunction& all, std::size_t index) {
-  Channel channel;
-  channel.tf = select_channel(all, index);
-  channel.stable = is_stable(channel.tf.a);
-
-  // The zeros are the roots of h0 A + B; leading zeros, a delay, lower its degree.
-  std::vector<double> numerator = {channel.tf.h0[0]};
-  for (std::size_t k = 0; k < all.order; ++k) numerator.push_back(channel.tf.h0[0] * channel.tf.a[k] + channel.tf.b[k]);
+// The zeros are the roots of h0 A + B; leading zeros, a delay, lower its degree.
+std::vector<std::complex<double>> zeros_of(const TransferFunction& tf) {
+  std::vector<double> numerator = {tf.h0[0]};
+  for (std::size_t k = 0; k < tf.order; ++k) numerator.push_back(tf.h0[0] * tf.a[k] + tf.b[k]);
   const auto first = std::find_if(numerator.begin(), numerator.end(), [](double value) { return value != 0; });
   std::vector<double> monic;
   if (first != numerator.end())
     for (auto it = first + 1; it != numerator.end(); ++it) monic.push_back(*it / *first);
   // A first coefficient next to nothing sends a zero to infinity.
   if (!std::all_of(monic.begin(), monic.end(), [](double value) { return std::isfinite(value); })) monic.clear();
+  return poles(monic);
+}
 
-  parallel_for(default_executor(), 2, [&](std::size_t which, std::size_t) {
-    which == 0 ? channel.poles = poles(channel.tf.a) : channel.zeros = poles(monic);
-  });
-  channel.radius = channel.poles.empty() ? 0 : std::abs(channel.poles.front());
+void find_roots(Channel& channel) {
+  if (const auto* systems = std::get_if<std::vector<System>>(&channel.filter)) {
+    ConversionOptions of_all;
+    of_all.feed_through = FeedThrough::inside;
+    const ZeroPoleGain zpk = to_zero_pole_gain(systems->front(), of_all).value;
+    channel.poles = zpk.poles;
+    channel.zeros = zpk.zeros;
+  } else {
+    // Nearly all the time of a picture of high order goes into these two.
+    parallel_for(default_executor(), 2, [&](std::size_t which, std::size_t) {
+      which == 0 ? channel.poles = poles(channel.tf->a) : channel.zeros = zeros_of(*channel.tf);
+    });
+  }
+  for (const std::complex<double> pole : channel.poles) channel.radius = std::max(channel.radius, std::abs(pole));
+}
+
+Channel examine(const std::string& path, const RunnableFilter& all, std::size_t index) {
+  Channel channel;
+  if (const auto* systems = std::get_if<std::vector<System>>(&all)) {
+    channel.filter = std::vector<System>{(*systems)[index]};
+  } else {
+    channel.filter = select_channel(coefficients_of(path, all), index);
+  }
+  channel.cascade = cascade_of(path, channel.filter);
+  channel.tf = coefficients_for_norms(path, channel.filter);
+  channel.stable = is_stable(channel.cascade, 0);
+  naming(path, [&] { find_roots(channel); });
   return channel;
 }
 
@@ -69,7 +96,7 @@ std::size_t default_length(const Channel& channel) {
   constexpr double shortest = 40, longest = 2000;
   if (!channel.stable) return 100;
   const double decay = channel.radius > 0 ? std::log(1e-3) / std::log(channel.radius) : 0;
-  return static_cast<std::size_t>(std::clamp(decay + static_cast<double>(channel.tf.order), shortest, longest));
+  return static_cast<std::size_t>(std::clamp(decay + static_cast<double>(channel.order()), shortest, longest));
 }
 
 // At most two points a pixel: the smallest and the largest value of every piece.
@@ -105,7 +132,7 @@ void draw_response(Svg& svg, const Box& box, const std::string& title, const std
 // turn.
 std::vector<double> curve_angles(const Channel& channel) {
   std::vector<double> angles;
-  const std::size_t grid = std::max<std::size_t>(512, 4 * channel.tf.order);
+  const std::size_t grid = std::max<std::size_t>(512, 4 * channel.order());
   const double step = pi / static_cast<double>(grid);
   for (std::size_t i = 0; i <= grid; ++i) angles.push_back(pi * static_cast<double>(i) / static_cast<double>(grid));
   for (const auto* roots : {&channel.poles, &channel.zeros})
@@ -122,7 +149,7 @@ std::vector<double> curve_angles(const Channel& channel) {
 
 void draw_frequency_response(Svg& svg, const Channel& channel) {
   const std::vector<double> angles = curve_angles(channel);
-  const auto response = frequency_response(channel.tf, angles);
+  const auto response = frequency_response(channel.cascade, angles);
   std::vector<double> decibels, phases;
   std::vector<Point> magnitude, phase;
   double before = 0;
@@ -194,7 +221,7 @@ void draw_map(Svg& svg, const Channel& channel) {
 
 // Order 2: both poles are inside the circle exactly inside the triangle, and complex above the parabola.
 void draw_triangle(Svg& svg, const Channel& channel) {
-  const double a1 = channel.tf.a[0], a2 = channel.tf.a[1];
+  const double a1 = channel.tf->a[0], a2 = channel.tf->a[1];
   // Far outside the triangle the picture would show nothing else.
   const double reach1 = std::clamp(1.1 * std::abs(a1), 2.3, 4.0), reach2 = std::clamp(1.1 * std::abs(a2), 1.3, 4.0);
   Panel panel(svg, last_box, "Stability triangle", {{-reach1, reach1}, "a\u2081"}, {{-reach2, reach2}, "a\u2082"});
@@ -216,13 +243,14 @@ void draw_triangle(Svg& svg, const Channel& channel) {
 }
 
 std::string figures_line(const Channel& channel) {
-  std::string line = fmt::format("order {}, pole radius {:.6g}, {}", channel.tf.order, channel.radius,
+  std::string line = fmt::format("order {}, pole radius {:.6g}, {}", channel.order(), channel.radius,
                                  channel.stable ? "stable" : "NOT stable");
-  const double h2 = h2_norm(channel.tf)[0];
+  if (!channel.tf) return line;
+  const double h2 = h2_norm(*channel.tf)[0];
   if (!std::isfinite(h2)) return line;
   line += fmt::format(", H2 norm {:.4g}", h2);
-  if (channel.tf.order > kLargestOrderWithNorms) return line;
-  const Peak peak = h_infinity_norm(channel.tf)[0];
+  if (channel.order() > kLargestOrderWithNorms) return line;
+  const Peak peak = h_infinity_norm(*channel.tf)[0];
   if (std::isfinite(peak.value))
     line += fmt::format(", largest |H| {:.4g} at {:.4g} \u03c0", peak.value, peak.angle / pi);
   return line;
@@ -230,29 +258,32 @@ std::string figures_line(const Channel& channel) {
 
 void run(const PlotOptions& options) {
   check_output(options.output, "plot");
-  const TransferFunction tf = plain_filter(options.filter, read_filter(options.filter));
-  if (options.channel >= tf.channels) {
+  const RunnableFilter filter = read_runnable_filter(options.filter);
+  const std::size_t channels = channels_of(filter);
+  if (options.channel >= channels) {
     throw Error(ErrorCode::argument, "plot",
-                fmt::format("channel {}; {} has channels 0 to {}", options.channel, options.filter, tf.channels - 1));
+                fmt::format("channel {}; {} has channels 0 to {}", options.channel, options.filter, channels - 1));
   }
-  require_memory(static_cast<double>(tf.order) * static_cast<double>(tf.order) + static_cast<double>(options.length),
-                 fmt::format("{}: a picture of order {} and {} samples", options.filter, tf.order, options.length));
-  if (!options.quiet && tf.order >= slow_order)
-    fmt::print(stderr, "rtf plot: a picture of order {} takes some seconds and more\n", tf.order);
-  const Channel channel = examine(tf, options.channel);
+  const std::size_t order = order_of(filter);
+  require_memory(static_cast<double>(order) * static_cast<double>(order) + static_cast<double>(options.length),
+                 fmt::format("{}: a picture of order {} and {} samples", options.filter, order, options.length));
+  if (!options.quiet && order >= slow_order)
+    fmt::print(stderr, "rtf plot: a picture of order {} takes some seconds and more\n", order);
+  const Channel channel = examine(options.filter, filter, options.channel);
   const std::size_t length = options.length > 0 ? options.length : default_length(channel);
 
   std::string title = std::filesystem::path(options.filter).filename().string();
-  if (tf.channels > 1) title += fmt::format(", channel {}", options.channel);
+  if (channels > 1) title += fmt::format(", channel {}", options.channel);
   const std::string figures = figures_line(channel);
   Svg svg(picture_width, picture_height, fmt::format("{}: {}", title, figures));
   svg.text({kernel_box.left, 32}, title, "strong");
   svg.text({kernel_box.left, 54}, figures, "ink");
-  const std::vector<double> kernel = exact_kernel(channel.tf, length);
+  const std::vector<double> kernel =
+      naming(options.filter, [&] { return kernel_of(options.filter, channel.filter, length); });
   draw_response(svg, kernel_box, "Impulse response", kernel);
   draw_frequency_response(svg, channel);
   draw_map(svg, channel);
-  if (tf.order == 2) {
+  if (channel.tf && channel.order() == 2) {
     draw_triangle(svg, channel);
   } else {
     draw_response(svg, last_box, "Step response", step_response(kernel, length));

@@ -37,8 +37,8 @@ void run(const PolesOptions& options) {
       groups.push_back({{"radius", radius}, {"stable", stable}, {"poles", std::move(list)}});
       continue;
     }
-    fmt::print("group {}: radius {:.12g}, {}, {} pole{}\n", g, radius, stable ? "stable" : "NOT stable", roots.size(),
-               roots.size() == 1 ? "" : "s");
+    fmt::print("group {}: radius {}, {}, {} pole{}\n", g, radius_text(radius), stable ? "stable" : "NOT stable",
+               roots.size(), roots.size() == 1 ? "" : "s");
     if (!roots.empty()) fmt::print("{:>20} {:>12} {:>20} {:>20}\n", "modulus", "angle/pi", "real", "imaginary");
     for (const auto& pole : roots) {
       fmt::print("{:>20.12f} {:>12.8f} {:>20.12f} {:>20.12f}\n", std::abs(pole), std::arg(pole) / std::numbers::pi,

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/pole_product.h"
+#include "core/roots.h"
 #include "expect_refusal.h"
 #include "random_filter.h"
 #include "rtf/error.h"
@@ -59,7 +59,7 @@ std::vector<double> resonant_denominator(RandomFilters& random, std::size_t orde
     poles.push_back(std::conj(poles.back()));
   }
   if (poles.size() < order) poles.push_back(random.uniform(low, high));
-  return denominator_from_poles(poles);
+  return rounded(expand(paired_roots(poles)));
 }
 
 TransferFunction resonant_filter(RandomFilters& random, std::size_t channels, std::size_t groups, std::size_t order,

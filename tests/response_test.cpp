@@ -124,6 +124,18 @@ TEST(FrequencyResponse, PolesAndZerosOnTheCircle) {
   EXPECT_TRUE(frequency_response(pole, {}).empty());
 }
 
+TEST(FrequencyResponse, AtMultiplesOfARightAnglePolesAreMet) {
+  const std::complex<double> infinite = HUGE_VAL;
+  EXPECT_EQ(frequency_response(one_channel({1}, {1}, 3), std::vector{kPi})[0], infinite);
+  EXPECT_EQ(frequency_response(one_channel({0, 1}, {1, 0}, 0), std::vector{kPi / 2, 3 * kPi / 2}),
+            (std::vector{infinite, infinite}));
+  EXPECT_EQ(frequency_response(one_channel({-0.5}, {1}, 0), std::vector{kPi})[0].imag(), 0);
+  // 1 / 1 with a pole and a zero there.
+  EXPECT_TRUE(std::isnan(frequency_response(one_channel({1}, {0}, 1), std::vector{kPi})[0].real()));
+  // A small angle is what it is.
+  EXPECT_NE(frequency_response(one_channel({-1}, {1}, 0), std::vector{1e-20})[0], infinite);
+}
+
 TEST(GroupDelay, OfADelay) {
   const TransferFunction tf = one_channel({0, 0, 0}, {0, 0, 2.5}, 0);
   for (const double delay : group_delay(tf, std::vector{0.0, 0.3, 3.0})) EXPECT_NEAR(delay, 3, 1e-14);

@@ -247,7 +247,7 @@ ARGUMENTS = {
     "convert to an unknown form": (["convert", "good.json", "--to", "pfe", "-o", "out"], "pfe"),
     "convert by an unknown method": (["convert", "good.json", "--to", "tf", "--method", "qr", "-o", "out"], "qr"),
     "convert with another feed-through": (
-        ["convert", "good.json", "--to", "zpk", "--feedthrough", "none", "-o", "out"],
+        ["convert", "good.json", "--to", "zpk", "--feed-through", "none", "-o", "out"],
         "none",
     ),
     "report over nothing": (["convert", "good.json", "--to", "zpk", "--report-length", "0", "-o", "out"], "'0'"),

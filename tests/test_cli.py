@@ -234,8 +234,8 @@ def test_poles_equal_numpy_roots(rtf, tmp_path, seed):
 def test_poles_table_names_every_group(rtf, tmp_path):
     save_json(tmp_path / "f.json", Filter(np.array([[-0.5], [2.0]]), np.ones((2, 1)), np.ones(2)))
     text = rtf("poles", "f.json")
-    assert "group 0: radius 0.5, stable" in text
-    assert "group 1: radius 2, NOT stable" in text
+    assert "group 0: radius 0.500000000, stable" in text
+    assert "group 1: radius 2.000000000, NOT stable" in text
 
 
 def test_info_reports_sizes_and_figures(rtf, tmp_path):
@@ -250,6 +250,12 @@ def test_info_reports_sizes_and_figures(rtf, tmp_path):
     assert info["max_abs_b"] == np.abs(f.b).max()
     assert info["h0"] == {"min": f.h0.min(), "max": f.h0.max()}
     assert "trained at length 64" in rtf("info", "f.json")
+
+
+def test_a_radius_next_to_the_circle_is_told_from_1(rtf, tmp_path):
+    save_json(tmp_path / "f.json", Filter(np.array([[2**-30 - 1], [-0.5]]), np.ones((2, 1)), np.ones(2)))
+    assert "group 0: radius 1-9.31e-10, stable" in rtf("poles", "f.json")
+    assert "0.500000000 to 1-9.31e-10\n" in rtf("info", "f.json")
 
 
 def test_info_of_order_zero(rtf, tmp_path):

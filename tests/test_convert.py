@@ -179,7 +179,7 @@ def test_zpk_is_tf2zpk(rtf, tmp_path, seed):
     f = draw(seed, 12)
     save_json(tmp_path / "f.json", f)
     # SciPy's zeros are those of h0 A + B, and delays are zeros that it does not have.
-    content, _ = convert(rtf, tmp_path, "f.json", "zpk", "--feedthrough", "inside")
+    content, _ = convert(rtf, tmp_path, "f.json", "zpk", "--feed-through", "inside")
     assert content["h0"] == 0
     if f.numerator(0).any():
         leading = np.flatnonzero(f.numerator(0))[0]

@@ -33,8 +33,9 @@ enum class FeedThrough {
 
 // How a state space becomes a transfer function.
 enum class StateSpaceMethod {
-  automatic,    // the one whose measured error is smaller
-  eigenvalues,  // poly(eig(A)), and poly(eig(A - B C)) - poly(eig(A)) for a numerator
+  automatic,    // markov, or where that is off by more than the rounding of doubles the one whose error is smaller
+  eigenvalues,  // poles and zeros of the matrices in 106 bits; with several inputs or outputs, in double,
+                // poly(eig(A)), and poly(eig(A - B C)) - poly(eig(A)) for a numerator
   markov,       // characteristic polynomial of the Hessenberg form, times C B, C A B, ... for a numerator
 };
 
@@ -57,7 +58,8 @@ struct Converted {
   ConversionReport report;
 };
 
-// A source that has the form already is copied. Throws when the measured error leaves not one digit.
+// A source that has the form already is copied. Throws when the measured error leaves not one digit, or is more than
+// 1e-8 times the condition.
 Converted<TransferFunction> to_transfer_function(const System& source, const ConversionOptions& options = {});
 Converted<PolynomialRatio> to_polynomial_ratio(const System& source, const ConversionOptions& options = {});
 // The companion form of every other form.
@@ -66,7 +68,8 @@ Converted<StateSpace> to_state_space(const System& source, const ConversionOptio
 Converted<Modal> to_modal(const System& source, const ConversionOptions& options = {});
 // Poles and zeros largest modulus first.
 Converted<ZeroPoleGain> to_zero_pole_gain(const System& source, const ConversionOptions& options = {});
-// Poles nearest to the circle in the last section, each pair with the zeros nearest to it; the gain in the first one.
+// Poles nearest to the circle in the last section, those as near as each other far apart in turn, each pair with the
+// zeros nearest to it; the gain in the first one.
 Converted<SecondOrderSections> to_sections(const System& source, const ConversionOptions& options = {});
 
 // Any number of inputs and outputs.
@@ -78,7 +81,7 @@ Converted<MimoTransferFunction> to_mimo_transfer_function(const StateSpace& sour
 TransferFunction select_channel(const TransferFunction& tf, std::size_t channel);
 TransferFunction join_channels(std::span<const TransferFunction> channels);
 
-// The impulse response from the numbers of the form itself, in 106 bits inside.
+// The impulse response from the numbers of the form itself, in 106 bits inside. Throws when it overflows.
 std::vector<double> kernel(const System& system, std::size_t length);
 
 }  // namespace rtf

@@ -13,9 +13,6 @@ namespace rtf {
 
 using AnyTransferFunction = std::variant<TransferFunction, TrainedTransferFunction>;
 
-// Channels that are in another form than tf are converted; refused when that leaves fewer than three digits.
-AnyTransferFunction read_filter(const std::string& path);
-
 // Appears whole or not at all.
 void write_filter(const std::string& path, const AnyTransferFunction& filter);
 
@@ -24,6 +21,13 @@ using AnyFilter =
     std::variant<TransferFunction, TrainedTransferFunction, std::vector<System>, StateSpace, MimoTransferFunction>;
 
 AnyFilter read_any_filter(const std::string& path);
+
+// The channels as one transfer function, converted where they are in another form than tf; refused when that leaves
+// fewer than three digits, with the name of the file.
+AnyTransferFunction to_coefficients(AnyFilter filter, const std::string& path);
+// Both: what a file holds, as a transfer function.
+AnyTransferFunction read_filter(const std::string& path);
+
 void write_any_filter(const std::string& path, const AnyFilter& filter);
 
 }  // namespace rtf

@@ -3,6 +3,7 @@
 
 #include "rtf/activation.h"
 #include "rtf/batch_norm.h"
+#include "rtf/cascade.h"
 #include "rtf/constraint.h"
 #include "rtf/conversion.h"
 #include "rtf/convolution.h"

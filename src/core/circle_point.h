@@ -1,9 +1,16 @@
 // One channel at one point of the unit circle.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <complex>
+#include <cstddef>
+#include <limits>
 #include <span>
+#include <vector>
 
+#include "core/arguments.h"
+#include "rtf/executor.h"
 #include "rtf/transfer_function.h"
 
 namespace rtf {
@@ -12,12 +19,34 @@ namespace rtf {
 struct CirclePoint {
   std::complex<double> A, N, A_slope, N_slope;
 
-  std::complex<double> response() const { return N / A; }
+  // Infinite at a pole, whatever the direction, and nan where N vanishes too.
+  std::complex<double> response() const {
+    if (A != 0.0) return N / A;
+    return N == 0.0 ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
+  }
   // i d/d angle log H: the real part is the group delay, the imaginary part the slope of log |H|.
   std::complex<double> log_slope() const { return N_slope / N - A_slope / A; }
 };
 
 // In double, and in 106 bits where the rounding of A or N may exceed 1e-12 of it.
 CirclePoint circle_point(const CoefficientsView& tf, std::size_t channel, double angle);
+
+// compute(channel, angle) for all of them, (channels, angles).
+template <class T, class F>
+std::vector<T> at_every_angle(std::size_t channels, std::span<const double> angles, const char* operation,
+                              F&& compute) {
+  for (std::size_t i = 0; i < angles.size(); ++i)
+    if (!std::isfinite(angles[i]))
+      fail(ErrorCode::argument, operation, "angle {} is {}; angles must be finite", i, angles[i]);
+  constexpr std::size_t kTile = 64;
+  const std::size_t tiles = (angles.size() + kTile - 1) / kTile;
+  std::vector<T> result(channels * angles.size());
+  parallel_for(default_executor(), channels * tiles, [&](std::size_t task, std::size_t) {
+    const std::size_t channel = task / tiles, begin = task % tiles * kTile;
+    for (std::size_t i = begin; i < std::min(begin + kTile, angles.size()); ++i)
+      result[channel * angles.size() + i] = compute(channel, angles[i]);
+  });
+  return result;
+}
 
 }  // namespace rtf

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "core/arguments.h"
 #include "core/check_finite.h"
@@ -21,6 +22,9 @@ constexpr double largest_measured = 0x1p960;
 
 // Of the largest value: an error from here on leaves no digit of the kernel.
 constexpr double hopeless_error = 0.1;
+
+// Of the condition: an error beyond it is not that of doubles but of the way that was taken.
+constexpr double promised_share = 1e-8;
 
 void check(const TransferFunction& tf, const char* operation) {
   rtf::validate(tf, operation);
@@ -117,14 +121,23 @@ std::string joined(const std::string& first, const std::string& second) {
   return first.empty() || first == second ? second : second.empty() ? first : first + ", " + second;
 }
 
-// Makes the target by each route there is and keeps the one with the smaller error.
+// Makes the target by the routes there are: the second one where the first is off by more than the rounding of doubles.
 template <class Make>
 auto best_route(bool state_space, const ConversionOptions& options, const Make& make) {
   using enum StateSpaceMethod;
-  auto best = make(options.method == eigenvalues ? eigenvalues : markov);
-  if (!state_space || options.method != automatic) return best;
-  auto other = make(eigenvalues);
-  return other.report.error < best.report.error ? other : best;
+  if (!state_space || options.method != automatic) return make(options.method == eigenvalues ? eigenvalues : markov);
+  std::optional<decltype(make(markov))> best;
+  try {
+    best = make(markov);
+  } catch (const Error&) {  // coefficients that are refused: the other way needs none
+  }
+  if (!best) return make(eigenvalues);
+  if (best->report.error <= std::numeric_limits<double>::epsilon() * best->report.condition) return std::move(*best);
+  try {
+    if (auto other = make(eigenvalues); other.report.error < best->report.error) best = std::move(other);
+  } catch (const Error&) {
+  }
+  return std::move(*best);
 }
 
 // Zeros that are to be of something else than the file's are the one reason not to copy.
@@ -163,14 +176,23 @@ auto convert(const char* operation, const System& source, const ConversionOption
       fail(ErrorCode::unsupported, operation, "the result is not a system: {}", text.substr(text.find("] ") + 2));
     }
     measure(moderate, System(scaled(result.value, -exponent)), options.report_length, result.report);
-    result.report.method =
-        rational.numerator && way.from_factors ? way.from_factors : joined(rational.method, way.from_coefficients);
+    const bool from_factors = rational.numerator && way.from_factors;
+    result.report.method = !from_factors    ? joined(rational.method, way.from_coefficients)
+                           : rational.whole ? way.from_coefficients  // eigenvalues of a state space
+                                            : way.from_factors;
     return result;
   });
-  if (!(best.report.error < hopeless_error))
+  const ConversionReport& report = best.report;
+  const bool may_be_subnormal = exponent < 0;  // numbers that are have fewer bits
+  if (!may_be_subnormal && !(report.error <= promised_share * report.condition))
+    fail(ErrorCode::unsupported, operation,
+         "the result would be off by {:.1e} of the kernel's largest value, {:.0e} times what rounding of its numbers "
+         "does: poles or zeros too close together for 106 bits",
+         report.error, report.error / (std::numeric_limits<double>::epsilon() * report.condition));
+  if (!(report.error < hopeless_error))
     fail(ErrorCode::unsupported, operation,
          "the result would be off by {:.1e} of the kernel's largest value: doubles of this form cannot hold it",
-         best.report.error);
+         report.error);
   return best;
 }
 
@@ -225,8 +247,8 @@ Converted<MimoTransferFunction> to_mimo_transfer_function(const StateSpace& sour
     tf.inputs = source.inputs;
     tf.outputs = source.outputs;
     tf.order = source.order;
-    for (const Wide& x : rational.a) tf.a.push_back(x.high);
-    for (const Wide& x : rational.b) tf.b.push_back(x.high);
+    tf.a = rounded(rational.a);
+    tf.b = rounded(rational.b);
     tf.h0 = source.D;
     measure(System(source), tf, options.report_length, result.report);
     result.report.method = route == StateSpaceMethod::markov ? "markov" : "eigenvalues";
@@ -280,8 +302,9 @@ TransferFunction join_channels(std::span<const TransferFunction> channels) {
 
 std::vector<double> kernel(const System& system, std::size_t length) {
   validate(system, "kernel");
-  std::vector<double> values;
-  for (const Wide& x : wide_kernel(system, length)) values.push_back(x.high);
+  std::vector<double> values = rounded(wide_kernel(system, length));
+  if (!std::all_of(values.begin(), values.end(), [](double x) { return std::isfinite(x); }))
+    fail(ErrorCode::unstable, "kernel", "the response overflows within {} samples", length);
   return values;
 }
 

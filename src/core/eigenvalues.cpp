@@ -1,8 +1,10 @@
 #include "core/eigenvalues.h"
 
 #include <Eigen/Eigenvalues>
+#include <Eigen/LU>
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/arguments.h"
 
@@ -70,6 +72,22 @@ std::vector<std::complex<double>> eigenvalues(const std::vector<double>& matrix,
   for (const auto& [value, pair] : found) {
     result.push_back(value);
     if (pair) result.push_back(std::conj(value));
+  }
+  return result;
+}
+
+std::vector<Uncertain> uncertain_eigenvalues(const std::vector<double>& matrix, std::size_t size) {
+  const auto n = static_cast<Eigen::Index>(size);
+  std::vector<Uncertain> result;
+  if (n == 0) return result;
+  Eigen::MatrixXd m = Eigen::Map<const Eigen::Matrix<double, -1, -1, Eigen::RowMajor>>(matrix.data(), n, n);
+  balance(m);
+  const Eigen::EigenSolver<Eigen::MatrixXd> solver(m);
+  const Eigen::MatrixXcd right = solver.eigenvectors(), left = right.inverse();
+  for (Eigen::Index i = 0; i < n; ++i) {
+    // dp = w dM v with w v = 1.
+    const double moved = left.row(i).cwiseAbs() * m.cwiseAbs() * right.col(i).cwiseAbs();
+    result.push_back({solver.eigenvalues()[i], 0.5 * std::numeric_limits<double>::epsilon() * moved});
   }
   return result;
 }

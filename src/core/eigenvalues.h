@@ -14,4 +14,12 @@ enum class MatrixShape { dense, hessenberg };  // hessenberg: nothing below the 
 std::vector<std::complex<double>> eigenvalues(const std::vector<double>& matrix, std::size_t size, MatrixShape shape,
                                               const char* operation);
 
+// Eigenvalues and what rounding of the matrix, every number by half an ulp, may move each of them by: to first order,
+// in double.
+struct Uncertain {
+  std::complex<double> value;
+  double radius;
+};
+std::vector<Uncertain> uncertain_eigenvalues(const std::vector<double>& matrix, std::size_t size);
+
 }  // namespace rtf

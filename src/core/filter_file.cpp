@@ -144,8 +144,9 @@ AnyFilter read_any_filter(const std::string& path) {
   return std::visit([](auto&& tf) -> AnyFilter { return std::move(tf); }, read_tensors(path));
 }
 
-AnyTransferFunction read_filter(const std::string& path) {
-  AnyFilter filter = read_any_filter(path);
+AnyTransferFunction read_filter(const std::string& path) { return to_coefficients(read_any_filter(path), path); }
+
+AnyTransferFunction to_coefficients(AnyFilter filter, const std::string& path) {
   if (auto* tf = std::get_if<TransferFunction>(&filter)) return std::move(*tf);
   if (auto* trained = std::get_if<TrainedTransferFunction>(&filter)) return std::move(*trained);
   const auto refuse = [&](std::size_t inputs, std::size_t outputs) {

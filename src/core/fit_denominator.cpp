@@ -9,7 +9,7 @@
 #include "core/eigenvalues.h"
 #include "core/hankel_system.h"
 #include "core/minimum_phase.h"
-#include "core/pole_product.h"
+#include "core/roots.h"
 
 namespace rtf {
 
@@ -105,7 +105,7 @@ VectorXd characteristic(const MatrixXd& A, Index order) {
   const MatrixXd rows = A.transpose();  // eigenvalues() reads row by row
   const auto size = static_cast<std::size_t>(A.rows());
   const auto found = eigenvalues({rows.data(), rows.data() + rows.size()}, size, MatrixShape::dense, "fit");
-  return vector(denominator_from_poles(found), order);
+  return vector(rounded(expand(paired_roots(found))), order);
 }
 
 // Where a step leads. One that leaves the circle is mirrored, or made shorter: poles that belong on the circle would

@@ -6,6 +6,7 @@
 
 #include "core/conjugate_pairs.h"
 #include "core/dual.h"
+#include "core/leja_order.h"
 #include "rtf/random.h"
 
 namespace rtf {
@@ -124,7 +125,12 @@ Row<Number> response(const ZeroPoleGain& zpk, std::size_t length, Lift& lift) {
   if (const std::size_t delay = zpk.poles.size() - zpk.zeros.size(); delay < length) h[delay] = lift(zpk.gain);
   // Each pole with the zero nearest to it: then what lies in between stays about as large as the result.
   std::vector<PairedValue> zeros = conjugate_pairs("kernel", "zeros", zpk.zeros);
-  for (const PairedValue& pole : conjugate_pairs("kernel", "poles", zpk.poles)) {
+  const std::vector<PairedValue> poles = conjugate_pairs("kernel", "poles", zpk.poles);
+  std::vector<std::vector<std::complex<double>>> places;
+  for (const PairedValue& pole : poles)
+    places.push_back(pole.real() ? std::vector{pole.value} : std::vector{pole.value, std::conj(pole.value)});
+  for (const std::size_t next : leja_order(places)) {
+    const PairedValue& pole = poles[next];
     divide(factor(pole, lift), h);
     const auto nearest = std::min_element(zeros.begin(), zeros.end(), [&](const PairedValue& x, const PairedValue& y) {
       return std::abs(x.value - pole.value) < std::abs(y.value - pole.value);

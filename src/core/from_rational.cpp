@@ -16,14 +16,6 @@ namespace {
 using Wide = DoubleDouble;
 using Row = std::vector<Wide>;
 
-std::vector<double> rounded(const Row& row) {
-  std::vector<double> values;
-  for (const Wide& x : row) values.push_back(x.high);
-  return values;
-}
-
-WideComplex widened(std::complex<double> x) { return {x.real(), x.imag()}; }
-
 // sum_k c_k x^{size-1-k}
 WideComplex evaluate(const Row& c, const WideComplex& x) {
   WideComplex value;
@@ -100,6 +92,7 @@ Roots poles_of(const Rational& rational, const char* operation) {
 }
 
 Numerator whole_factors(const Rational& rational, const char* operation) {
+  if (rational.whole) return *rational.whole;
   if (rational.numerator && rational.beside.high == 0) return *rational.numerator;
   return factored(whole_numerator(rational), operation);
 }
@@ -142,8 +135,9 @@ Modal modal(const Rational& rational) {
       if (j != i) slope = slope * (widened(poles[i]) - widened(poles[j]));
     slopes.push_back(slope);
     // Poles that were given are what they are, but for their own rounding.
-    radii.push_back(rational.poles ? 0.5 * std::numeric_limits<double>::epsilon() * std::abs(poles[i])
-                                   : uncertainty(denominator, poles[i], std::abs(rounded(slope))));
+    radii.push_back(rational.uncertainty ? rational.uncertainty(poles[i])
+                    : rational.poles     ? 0.5 * std::numeric_limits<double>::epsilon() * std::abs(poles[i])
+                                         : uncertainty(denominator, poles[i], std::abs(rounded(slope))));
   }
   check_distinct(poles, radii);
   for (std::size_t i = 0; i < poles.size(); ++i) {

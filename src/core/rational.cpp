@@ -26,13 +26,13 @@ Row without_first(Row x) {
   return x;
 }
 
-Roots as_roots(const char* name, const std::vector<std::complex<double>>& values) {
+Roots rounded_pairs(const char* name, const std::vector<std::complex<double>>& values) {
   Roots roots;
   for (const PairedValue& x : conjugate_pairs("convert", name, values)) {
     if (x.real()) {
       roots.real.push_back(x.value.real());
     } else {
-      roots.upper.emplace_back(x.value.real(), x.value.imag());
+      roots.upper.push_back(widened(x.value));
     }
   }
   return roots;
@@ -51,16 +51,18 @@ Rational from(const PolynomialRatio& ratio) {
 }
 
 Rational from(const ZeroPoleGain& zpk) {
-  const Row zeros = expand(as_roots("zeros", zpk.zeros));
+  const Row zeros = expand(rounded_pairs("zeros", zpk.zeros));
   Row numerator(zpk.poles.size() - zpk.zeros.size(), Wide(0.0));
   numerator.push_back(zpk.gain);
   for (const Wide& x : zeros) numerator.push_back(Wide(zpk.gain) * x);
-  Rational result = with_numerator(expand(as_roots("poles", zpk.poles)), std::move(numerator), "product of factors");
+  Rational result =
+      with_numerator(expand(rounded_pairs("poles", zpk.poles)), std::move(numerator), "product of factors");
   result.h0 = result.h0 + Wide(zpk.h0);
   result.beside = zpk.h0;
-  result.poles = as_roots("poles", zpk.poles);
+  result.poles = rounded_pairs("poles", zpk.poles);
   result.numerator.emplace();
-  if (zpk.gain != 0) result.numerator = {zpk.poles.size() - zpk.zeros.size(), zpk.gain, as_roots("zeros", zpk.zeros)};
+  if (zpk.gain != 0)
+    result.numerator = {zpk.poles.size() - zpk.zeros.size(), zpk.gain, rounded_pairs("zeros", zpk.zeros)};
   return result;
 }
 
@@ -69,7 +71,7 @@ Rational from(const Modal& modal) {
   Row numerator{0.0}, denominator{1.0};
   for (const PairedValue& x : conjugate_pairs("convert", "poles", modal.poles)) {
     const std::complex<double> residue = 0.5 * modal.residues[x.index] + 0.5 * std::conj(modal.residues[x.partner]);
-    const WideComplex p(x.value.real(), x.value.imag()), r(residue.real(), residue.imag());
+    const WideComplex p = widened(x.value), r = widened(residue);
     // 2 Re (r w / (1 - p w)) = 2 (Re r - Re(r conj p) w) w / (1 - 2 Re(p) w + |p|^2 w^2)
     const Row term_numerator = x.real() ? Row{0.0, r.re} : Row{0.0, r.re + r.re, (r * conj(p)).re * Wide(-2.0)};
     const Factor<Wide> factor = x.real() ? real_factor(p.re) : pair_factor(p);
@@ -83,7 +85,7 @@ Rational from(const Modal& modal) {
   }
   numerator.resize(denominator.size(), Wide(0.0));
   return {without_first(std::move(denominator)), without_first(std::move(numerator)), modal.h0,
-          "sum of partial fractions", as_roots("poles", modal.poles)};
+          "sum of partial fractions", rounded_pairs("poles", modal.poles)};
 }
 
 // Adds the zeros of b_0 + b_1 w + b_2 w^2 to those of the sections before.
@@ -169,9 +171,9 @@ Rational to_rational(const System& system, StateSpaceMethod route) {
   return std::visit(
       [&](const auto& form) -> Rational {
         if constexpr (std::is_same_v<std::decay_t<decltype(form)>, StateSpace>) {
-          MimoRational rational = to_rational(form, route);
-          return {std::move(rational.a), std::move(rational.b), form.D[0],
-                  route == StateSpaceMethod::markov ? "markov" : "eigenvalues"};
+          MimoRational rational = to_rational(form, StateSpaceMethod::markov);
+          if (route == StateSpaceMethod::eigenvalues) return factors_of(form, rational);
+          return {std::move(rational.a), std::move(rational.b), form.D[0], "markov"};
         } else {
           return from(form);
         }

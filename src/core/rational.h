@@ -1,7 +1,9 @@
 // The transfer function of one channel in 106 bits: what every conversion goes through.
 #pragma once
 
+#include <complex>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,6 +30,9 @@ struct Rational {
   std::optional<Roots> poles = {};
   std::optional<Numerator> numerator = {};  // of the whole but for `beside`; with its delay as long as the denominator
   DoubleDouble beside = 0.0;                // the part of h0 that is none of the numerator's
+  std::optional<Numerator> whole = {};      // of h0 A + B, where it was found apart from the coefficients too
+  // What rounding of the source's numbers may move a pole by; that of the pole itself where it is empty.
+  std::function<double(std::complex<double>)> uncertainty = {};
 };
 
 // `route` matters to state spaces alone and is not automatic. The system is valid.
@@ -44,5 +49,9 @@ struct MimoRational {
   std::vector<DoubleDouble> a, b;
 };
 MimoRational to_rational(const StateSpace& system, StateSpaceMethod route);
+
+// Of one input and one output: poles and zeros from the matrices alone, since the coefficients of a narrow filter need
+// more than 106 bits. `coefficients` are what is known of them, from which the search for zeros starts.
+Rational factors_of(const StateSpace& system, const MimoRational& coefficients);
 
 }  // namespace rtf

@@ -5,8 +5,8 @@
 
 #include "core/arguments.h"
 #include "core/circle_point.h"
+#include "core/complex_number.h"
 #include "core/double_double.h"
-#include "rtf/executor.h"
 #include "rtf/kernel.h"
 
 namespace rtf {
@@ -16,45 +16,29 @@ constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
 constexpr double kTolerance = 1e-12;
 
 template <class T>
-struct Plane {
-  T real = 0.0, imaginary = 0.0;
-
-  explicit operator std::complex<double>() const { return {static_cast<double>(real), static_cast<double>(imaginary)}; }
-};
-
-template <class T>
-Plane<T> multiply_add(Plane<T> x, Plane<T> y, T z) {
-  return {x.real * y.real - x.imaginary * y.imaginary + z, x.real * y.imaginary + x.imaginary * y.real};
-}
-
-template <class T>
-Plane<T> add(Plane<T> x, Plane<T> y) {
-  return {x.real + y.real, x.imaginary + y.imaginary};
-}
-
-template <class T>
-Plane<T> multiply(Plane<T> x, Plane<T> y) {
-  return multiply_add(x, y, T(0.0));
+std::complex<double> narrowed(const Complex<T>& x) {
+  return {static_cast<double>(x.re), static_cast<double>(x.im)};
 }
 
 // sum_k c_k w^k over k = 1..n, sum_k k c_k w^k, and the sizes of what was rounded on the way to the first.
 template <class T>
 struct Sums {
-  Plane<T> value, slope;
+  Complex<T> value, slope;
   double rounded = 0;
 };
 
 template <class T>
-Sums<T> horner(const double* c, std::size_t order, Plane<T> w) {
-  Plane<T> value, derivative;
+Sums<T> horner(const double* c, std::size_t order, Complex<T> w) {
+  Complex<T> value, derivative;
   double rounded = 0;
   for (std::size_t k = order; k-- > 0;) {
-    derivative = add(multiply(derivative, w), value);
-    value = multiply_add(value, w, T(c[k]));
-    rounded += std::abs(static_cast<double>(value.real)) + std::abs(static_cast<double>(value.imaginary));
+    derivative = derivative * w + value;
+    value = value * w;
+    value.re = value.re + T(c[k]);
+    rounded += std::abs(static_cast<double>(value.re)) + std::abs(static_cast<double>(value.im));
   }
   // value = sum c_k w^(k-1): one factor w more.
-  return {multiply(value, w), multiply(add(multiply(derivative, w), value), w), rounded};
+  return {value * w, (derivative * w + value) * w, rounded};
 }
 
 struct Evaluation {
@@ -64,34 +48,16 @@ struct Evaluation {
 
 template <class T>
 Evaluation evaluate(const CoefficientsView& tf, std::size_t channel, double angle) {
-  const Plane<T> w{T(std::cos(angle)), T(-std::sin(angle))};
+  // Half an ulp away from a multiple of pi / 2 that multiple is meant: there poles on an axis are met, and H may be
+  // real.
+  const auto on_axis = [&](double x) { return std::abs(x) <= 0.5 * kEpsilon * std::abs(angle) ? 0.0 : x; };
+  const Complex<T> w{T(on_axis(std::cos(angle))), T(on_axis(-std::sin(angle)))};
   const double h0 = tf.h0[channel];
   const Sums<T> a = horner(tf.denominator(channel), tf.order, w), b = horner(tf.numerator(channel), tf.order, w);
-  const Plane<T> gain{T(h0)}, A = add(a.value, Plane<T>{T(1.0)});
-  return {{static_cast<std::complex<double>>(A), static_cast<std::complex<double>>(add(multiply(gain, A), b.value)),
-           static_cast<std::complex<double>>(a.slope),
-           static_cast<std::complex<double>>(add(multiply(gain, a.slope), b.slope))},
+  const Complex<T> gain{T(h0)}, A = a.value + Complex<T>{T(1.0)};
+  return {{narrowed(A), narrowed(gain * A + b.value), narrowed(a.slope), narrowed(gain * a.slope + b.slope)},
           1 + a.rounded,
           std::abs(h0) * (1 + a.rounded) + b.rounded};
-}
-
-template <class T, class F>
-std::vector<T> at_every_angle(const TransferFunction& tf, std::span<const double> angles, const char* operation,
-                              F&& compute) {
-  validate(tf, operation);
-  for (std::size_t i = 0; i < angles.size(); ++i)
-    if (!std::isfinite(angles[i]))
-      fail(ErrorCode::argument, operation, "angle {} is {}; angles must be finite", i, angles[i]);
-  const CoefficientsView view(tf);
-  constexpr std::size_t kTile = 64;
-  const std::size_t tiles = (angles.size() + kTile - 1) / kTile;
-  std::vector<T> result(tf.channels * angles.size());
-  parallel_for(default_executor(), tf.channels * tiles, [&](std::size_t task, std::size_t) {
-    const std::size_t channel = task / tiles, begin = task % tiles * kTile;
-    for (std::size_t i = begin; i < std::min(begin + kTile, angles.size()); ++i)
-      result[channel * angles.size() + i] = compute(circle_point(view, channel, angles[i]));
-  });
-  return result;
 }
 
 }  // namespace
@@ -105,12 +71,18 @@ CirclePoint circle_point(const CoefficientsView& tf, std::size_t channel, double
 }
 
 std::vector<std::complex<double>> frequency_response(const TransferFunction& tf, std::span<const double> angles) {
-  return at_every_angle<std::complex<double>>(tf, angles, "frequency_response",
-                                              [](const CirclePoint& point) { return point.response(); });
+  validate(tf, "frequency_response");
+  const CoefficientsView view(tf);
+  return at_every_angle<std::complex<double>>(
+      tf.channels, angles, "frequency_response",
+      [&](std::size_t channel, double angle) { return circle_point(view, channel, angle).response(); });
 }
 
 std::vector<double> group_delay(const TransferFunction& tf, std::span<const double> angles) {
-  return at_every_angle<double>(tf, angles, "group_delay", [](const CirclePoint& point) {
+  validate(tf, "group_delay");
+  const CoefficientsView view(tf);
+  return at_every_angle<double>(tf.channels, angles, "group_delay", [&](std::size_t channel, double angle) {
+    const CirclePoint point = circle_point(view, channel, angle);
     if (point.A == 0.0 || point.N == 0.0) return std::numeric_limits<double>::quiet_NaN();
     return point.log_slope().real();
   });

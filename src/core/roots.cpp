@@ -9,6 +9,7 @@
 #include "core/arguments.h"
 #include "core/conjugate_pairs.h"
 #include "core/eigenvalues.h"
+#include "core/leja_order.h"
 
 namespace rtf {
 namespace {
@@ -58,7 +59,8 @@ struct Pairs {
   }
 };
 
-// Neighbours on the axis become pairs, the closest first: two that are nearly equal may turn out to be complex.
+// Neighbours on the axis become pairs, the closest first: two that are nearly equal may turn out to be complex. Pairs
+// are in the order in which they are multiplied.
 Pairs paired(std::vector<Wide> real, const std::vector<WideComplex>& upper) {
   Pairs result;
   for (const WideComplex& x : upper) result.pairs.push_back({x.re + x.re, norm(x)});
@@ -73,17 +75,12 @@ Pairs paired(std::vector<Wide> real, const std::vector<WideComplex>& upper) {
                real.begin() + static_cast<std::ptrdiff_t>(closest) + 2);
   }
   for (const Wide& x : real) result.single.push_back(x);
+  std::vector<std::vector<std::complex<double>>> places;
+  for (const Pair& pair : result.pairs) places.push_back({rounded(pair.roots().first), rounded(pair.roots().second)});
+  std::vector<Pair> ordered;
+  for (const std::size_t i : leja_order(places)) ordered.push_back(result.pairs[i]);
+  result.pairs = std::move(ordered);
   return result;
-}
-
-Pairs paired(const std::vector<std::complex<double>>& values) {
-  std::vector<Wide> real;
-  std::vector<WideComplex> upper;
-  for (const auto& x : values) {
-    if (x.imag() == 0) real.push_back(x.real());
-    if (x.imag() > 0) upper.emplace_back(x.real(), x.imag());
-  }
-  return paired(std::move(real), upper);
 }
 
 // Values whose conjugates are among them but for rounding. One that is nearer to its own conjugate than to any other's
@@ -153,16 +150,21 @@ void separate(std::vector<Pair>& pairs) {
 }
 
 // Newton's step for the map from the roots to the coefficients (Weierstrass, Durand and Kerner). Near the place where
-// two real roots meet and leave the axis it is taken for their sum and product, which are smooth there.
-Pairs improved(Pairs old, std::span<const Wide> c) {
+// two real roots meet and leave the axis it is taken for their sum and product, which are smooth there. `polynomial`
+// gives its value at a point; `moved` becomes the largest step beside its root.
+template <class Polynomial>
+Pairs improved(Pairs old, const Polynomial& polynomial, double& moved) {
   separate(old.pairs);
   const std::vector<WideComplex> roots = old.roots();
+  moved = 0;
   const auto step = [&](std::size_t i) {
-    WideComplex value(1.0), product(1.0);
-    for (const Wide& coefficient : c) value = value * roots[i] + WideComplex(coefficient);
+    WideComplex product(1.0);
     for (std::size_t j = 0; j < roots.size(); ++j)
       if (j != i) product = product * (roots[i] - roots[j]);
-    return value * reciprocal(product);
+    const WideComplex result = polynomial(roots[i]) * reciprocal(product);
+    const double share = std::abs(rounded(result)) / std::abs(rounded(roots[i]));
+    moved = share > moved || std::isnan(share) ? share : moved;
+    return result;
   };
   Pairs result;
   for (std::size_t p = 0; p < old.pairs.size(); ++p) {
@@ -191,8 +193,14 @@ Refined refined(const Pairs& start, std::span<const Wide> c) {
   const std::vector<double> scale = scales(start.roots());
   Refined best{start, residual(expand(start), c, scale)};
   Pairs current = start;
+  const auto polynomial = [&](const WideComplex& x) {
+    WideComplex value(1.0);
+    for (const Wide& coefficient : c) value = value * x + WideComplex(coefficient);
+    return value;
+  };
+  double moved = 0;
   for (int sweep = 0, failures = 0; sweep < 100 && failures < 12 && best.error > exact; ++sweep) {
-    current = improved(current, c);
+    current = improved(current, polynomial, moved);
     const double now = residual(expand(current), c, scale);
     if (!std::isfinite(now)) break;
     if (now > 0.7 * best.error) ++failures;
@@ -201,11 +209,11 @@ Refined refined(const Pairs& start, std::span<const Wide> c) {
   return best;
 }
 
-Roots told_apart(const Pairs& pairs) {
-  Roots result;
-  for (const Pair& pair : pairs.pairs) append_quadratic(pair.sum, pair.product, result);
-  result.real.insert(result.real.end(), pairs.single.begin(), pairs.single.end());
-  return result;
+Roots as_roots(const Pairs& pairs) {
+  Roots roots;
+  for (const Pair& pair : pairs.pairs) append_quadratic(pair.sum, pair.product, roots);
+  roots.real.insert(roots.real.end(), pairs.single.begin(), pairs.single.end());
+  return roots;
 }
 
 // Up to this order eigenvalues take less than a tenth of a second.
@@ -213,13 +221,18 @@ constexpr std::size_t matrix_order = 128;
 
 }  // namespace
 
+std::vector<double> rounded(std::span<const DoubleDouble> row) {
+  std::vector<double> values;
+  for (const Wide& x : row) values.push_back(x.high);
+  return values;
+}
+
 std::vector<std::complex<double>> double_roots(std::span<const double> c, const char* operation) {
   const std::size_t n = c.size();
   if (n > matrix_order && c.back() != 0) {
-    const auto found = aberth_roots(c);
-    std::vector<WideComplex> wide;
-    for (const Complex<double>& x : found) wide.emplace_back(x.re, x.im);
-    if (wide.size() == n) return listed(told_apart(paired(wide)));
+    std::vector<WideComplex> found;
+    for (const Complex<double>& x : aberth_roots(c)) found.emplace_back(x.re, x.im);
+    if (found.size() == n) return listed(as_roots(paired(found)));
   }
   std::vector<double> companion(n * n, 0.0);
   for (std::size_t k = 0; k < n; ++k) companion[k] = -c[k];
@@ -227,12 +240,35 @@ std::vector<std::complex<double>> double_roots(std::span<const double> c, const 
   return eigenvalues(companion, n, MatrixShape::hessenberg, operation);
 }
 
-Roots find_roots(std::span<const DoubleDouble> c, const char* operation) {
-  Roots result;
-  while (!c.empty() && c.back().high == 0) {
-    result.real.push_back(0.0);
-    c = c.first(c.size() - 1);
+Roots refined_roots(const Roots& start, const std::function<WideComplex(const WideComplex&)>& polynomial) {
+  constexpr double least_step = 0x1p-98;
+  Pairs current = paired(start.real, start.upper), best = current;
+  double shortest = std::numeric_limits<double>::infinity();
+  for (int sweep = 0, failures = 0; sweep < 100 && failures < 12 && shortest > least_step; ++sweep) {
+    double moved = 0;
+    current = improved(current, polynomial, moved);
+    if (!std::isfinite(moved)) break;
+    if (moved > 0.7 * shortest) ++failures;
+    if (moved < shortest) {
+      shortest = moved;
+      best = current;
+    }
   }
+  return as_roots(best);
+}
+
+Roots paired_roots(std::span<const std::complex<double>> values) {
+  Roots roots;
+  for (const auto& x : values) {
+    if (x.imag() == 0) roots.real.push_back(x.real());
+    if (x.imag() > 0) roots.upper.push_back(widened(x));
+  }
+  return roots;
+}
+
+Roots find_roots(std::span<const DoubleDouble> c, const char* operation) {
+  std::size_t at_zero = 0;
+  for (; !c.empty() && c.back().high == 0; c = c.first(c.size() - 1)) ++at_zero;
   const std::size_t n = c.size();
   std::vector<double> narrow;
   for (const Wide& x : c) {
@@ -242,23 +278,27 @@ Roots find_roots(std::span<const DoubleDouble> c, const char* operation) {
     narrow.push_back(x.high);
   }
 
-  Refined found = refined(paired(double_roots(narrow, operation)), c);
+  const Roots start = paired_roots(double_roots(narrow, operation));
+  Refined found = refined(paired(start.real, start.upper), c);
   // Of many roots close together, as narrow filters have them, eigenvalues in doubles are no start: they lie anywhere
   // on a circle around the cluster.
   if (found.error > close) {
-    if (const std::vector<WideComplex> start = aberth_roots(c); start.size() == n) {
-      Refined other = refined(paired(start), c);
+    if (const std::vector<WideComplex> other_start = aberth_roots(c); other_start.size() == n) {
+      Refined other = refined(paired(other_start), c);
       if (other.error < found.error) found = std::move(other);
     }
   }
-  Roots others = told_apart(found.roots);
-  result.real.insert(result.real.end(), others.real.begin(), others.real.end());
-  result.upper = std::move(others.upper);
+  Roots result = as_roots(found.roots);
+  result.real.insert(result.real.begin(), at_zero, Wide(0.0));
   return result;
 }
 
 void append_quadratic(const DoubleDouble& sum, const DoubleDouble& product, Roots& roots) {
-  const Pair pair{sum, product};
+  Pair pair{sum, product};
+  // A double root leaves the axis by what the coefficients were off by, far less than an ulp of them: it is put back.
+  if (const Wide half = sum * Wide(0.5), middle = half * half;
+      pair.complex() && abs(pair.discriminant()) < middle * Wide(0x1p-90))
+    pair.product = middle;
   const auto [first, second] = pair.roots();
   if (pair.complex()) {
     roots.upper.push_back(first);
@@ -282,9 +322,14 @@ std::vector<std::complex<double>> listed(const Roots& roots) {
 }
 
 std::vector<DoubleDouble> expand(const Roots& roots) {
+  std::vector<std::vector<std::complex<double>>> places;
+  for (const Wide& x : roots.real) places.push_back({x.high});
+  for (const WideComplex& x : roots.upper) places.push_back({rounded(x), std::conj(rounded(x))});
   std::vector<Wide> polynomial{1.0};
-  for (const Wide& x : roots.real) append_factor(real_factor(x), 1, polynomial);
-  for (const WideComplex& x : roots.upper) append_factor(pair_factor(x), 2, polynomial);
+  const std::size_t reals = roots.real.size();
+  for (const std::size_t i : leja_order(places))
+    append_factor(i < reals ? real_factor(roots.real[i]) : pair_factor(roots.upper[i - reals]), places[i].size(),
+                  polynomial);
   polynomial.erase(polynomial.begin());
   return polynomial;
 }

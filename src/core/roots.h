@@ -2,6 +2,7 @@
 #pragma once
 
 #include <complex>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -12,10 +13,12 @@ namespace rtf {
 
 using WideComplex = Complex<DoubleDouble>;
 
+inline WideComplex widened(const std::complex<double>& x) { return {x.real(), x.imag()}; }
 template <class T>
 std::complex<double> rounded(const Complex<T>& x) {
   return {static_cast<double>(x.re), static_cast<double>(x.im)};
 }
+std::vector<double> rounded(std::span<const DoubleDouble> row);
 
 // The roots of z^n + c_1 z^{n-1} + ... + c_n with their pairs told apart from real ones.
 struct Roots {
@@ -30,10 +33,16 @@ struct Roots {
 std::vector<std::complex<double>> double_roots(std::span<const double> c, const char* operation);
 
 // Those in double, or what Aberth's iteration finds where they are too far off, then Newton's method for all roots
-// together: what is left is a polynomial whose coefficients differ from the given ones by far less than
-// an ulp, also when roots lie close or are repeated.
-// Errors begin with `operation`.
+// together: what is left is a polynomial whose coefficients differ from the given ones by far less than an ulp, also
+// when roots lie close or are repeated. Errors begin with `operation`.
 Roots find_roots(std::span<const DoubleDouble> c, const char* operation);
+
+// Newton's method alone, from roots near those of a monic polynomial that nothing but the values of is known. They are
+// returned as they are when a number overflows.
+Roots refined_roots(const Roots& start, const std::function<WideComplex(const WideComplex&)>& polynomial);
+
+// Values among which are the conjugates of all, exactly.
+Roots paired_roots(std::span<const std::complex<double>> values);
 
 // Adds the two roots of z^2 - sum z + product.
 void append_quadratic(const DoubleDouble& sum, const DoubleDouble& product, Roots& roots);

@@ -6,6 +6,7 @@
 
 #include "core/conjugate_pairs.h"
 #include "core/from_rational.h"
+#include "core/leja_order.h"
 #include "core/roots.h"
 
 namespace rtf {
@@ -39,6 +40,22 @@ T taken(std::vector<T>& values, std::size_t index) {
   return value;
 }
 
+// Sections as far from the circle as each other, a comb's for example, in Leja's order from the last to the first, as
+// they will be run: neighbours on a circle one after the other would amplify without end and then cancel.
+void spread(std::vector<SectionRoots>& sections) {
+  constexpr double as_far = 1e-9;
+  for (std::size_t begin = 0, end = 0; begin < sections.size(); begin = end) {
+    const double nearest = distance_to_circle(sections[begin].place);
+    std::vector<std::vector<std::complex<double>>> places;
+    for (; end < sections.size() && distance_to_circle(sections[end].place) <= nearest + as_far; ++end)
+      places.push_back({sections[end].place, std::conj(sections[end].place)});
+    const std::vector<SectionRoots> group(sections.begin() + static_cast<std::ptrdiff_t>(begin),
+                                          sections.begin() + static_cast<std::ptrdiff_t>(end));
+    std::size_t last = end;
+    for (const std::size_t i : leja_order(places)) sections[--last] = group[i];
+  }
+}
+
 // Nearest to the circle first. Real poles are paired in this order, the last with a pole at 0 when their number is odd.
 std::vector<SectionRoots> pole_sections(Roots poles) {
   if (poles.real.size() % 2 == 1) poles.real.push_back(0.0);
@@ -52,6 +69,7 @@ std::vector<SectionRoots> pole_sections(Roots poles) {
   std::stable_sort(result.begin(), result.end(), [](const SectionRoots& x, const SectionRoots& y) {
     return distance_to_circle(x.place) < distance_to_circle(y.place);
   });
+  spread(result);
   return result;
 }
 

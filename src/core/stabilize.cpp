@@ -73,8 +73,7 @@ Reflection reflect_group(Coefficients& c, std::size_t group) {
     product = product * norm(pole);
     pole = reciprocal(conj(pole));
   }
-  std::vector<double> mirrored;
-  for (const DoubleDouble& coefficient : expand(roots)) mirrored.push_back(coefficient.high);
+  const std::vector<double> mirrored = rounded(expand(roots));
   const DoubleDouble inverse = reciprocal(product);
   if (!std::isfinite(product.high) || !std::isfinite(inverse.high) || !is_stable(mirrored)) return Reflection::not_held;
   std::copy(mirrored.begin(), mirrored.end(), c.a.begin() + static_cast<std::ptrdiff_t>(group * n));

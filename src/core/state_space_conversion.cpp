@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/eigenvalues.h"
+#include "core/hessenberg.h"
 #include "core/rational.h"
 #include "core/roots.h"
 
@@ -14,12 +15,7 @@ using Row = std::vector<Wide>;
 
 // c_1..c_n of det(zI - M) by the eigenvalues.
 Row polynomial_of_eigenvalues(const std::vector<double>& matrix, std::size_t n) {
-  Roots roots;
-  for (const auto& x : eigenvalues(matrix, n, MatrixShape::dense, "convert")) {
-    if (x.imag() == 0) roots.real.push_back(x.real());
-    if (x.imag() > 0) roots.upper.emplace_back(x.real(), x.imag());
-  }
-  return expand(roots);
+  return expand(paired_roots(eigenvalues(matrix, n, MatrixShape::dense, "convert")));
 }
 
 MimoRational by_eigenvalues(const StateSpace& s) {
@@ -37,32 +33,11 @@ MimoRational by_eigenvalues(const StateSpace& s) {
   return result;
 }
 
-// Similar to M with zeros below the first subdiagonal, by elimination with the largest pivot.
-void reduce_to_hessenberg(Row& m, std::size_t n) {
-  for (std::size_t k = 1; k + 1 < n; ++k) {
-    std::size_t pivot = k;
-    for (std::size_t i = k + 1; i < n; ++i)
-      if (abs(m[pivot * n + k - 1]) < abs(m[i * n + k - 1])) pivot = i;
-    if (m[pivot * n + k - 1].high == 0) continue;
-    if (pivot != k) {
-      for (std::size_t j = 0; j < n; ++j) std::swap(m[k * n + j], m[pivot * n + j]);
-      for (std::size_t i = 0; i < n; ++i) std::swap(m[i * n + k], m[i * n + pivot]);
-    }
-    const Wide inverse = reciprocal(m[k * n + k - 1]);
-    for (std::size_t i = k + 1; i < n; ++i) {
-      if (m[i * n + k - 1].high == 0) continue;
-      const Wide factor = m[i * n + k - 1] * inverse;
-      m[i * n + k - 1] = 0.0;
-      for (std::size_t j = k; j < n; ++j) m[i * n + j] = m[i * n + j] - factor * m[k * n + j];
-      for (std::size_t row = 0; row < n; ++row) m[row * n + k] = m[row * n + k] + factor * m[row * n + i];
-    }
-  }
-}
-
 // c_1..c_n of det(zI - M), by the leading minors of the Hessenberg form:
 // p_k = z p_{k-1} - sum_{i<=k} m_ik (product of the subdiagonal from i to k) p_{i-1}.
 Row characteristic_polynomial(Row m, std::size_t n) {
-  reduce_to_hessenberg(m, n);
+  Row none(n);
+  reduce_to_hessenberg(m, none, none);
   std::vector<Row> p{{1.0}};  // p[k][l] is the coefficient of z^{k-l}
   for (std::size_t k = 0; k < n; ++k) {
     Row next = p[k];

@@ -1,0 +1,33 @@
+// A filter file as signals, kernels and responses are computed from it.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "rtf/cascade.h"
+#include "rtf/filter_file.h"
+
+namespace rtf::cli {
+
+// Channels that are given as poles and zeros or as sections (zpk, sos) stay so, because the coefficients of a narrow
+// filter do not fit doubles; those of any other form are transfer functions.
+using RunnableFilter = std::variant<TransferFunction, TrainedTransferFunction, std::vector<System>>;
+
+RunnableFilter read_runnable_filter(const std::string& path);
+
+std::size_t channels_of(const RunnableFilter& filter);
+std::size_t order_of(const RunnableFilter& filter);  // no less than that of any channel
+
+// The transfer function, a trained one corrected; factors are multiplied out, or refused. Errors name the file.
+TransferFunction coefficients_of(const std::string& path, const RunnableFilter& filter);
+// The sections in a row, or the one transfer function.
+Cascade cascade_of(const std::string& path, const RunnableFilter& filter);
+// Impulse responses, (channels, length).
+std::vector<double> kernel_of(const std::string& path, const RunnableFilter& filter, std::size_t length);
+// What norms are computed from: none where factors that are multiplied out no longer have their kernel to 1e-9.
+std::optional<TransferFunction> coefficients_for_norms(const std::string& path, const RunnableFilter& filter);
+
+}  // namespace rtf::cli
