@@ -62,14 +62,14 @@ std::vector<double> kernel_of(const std::string& path, const RunnableFilter& fil
 }
 
 std::optional<TransferFunction> coefficients_for_norms(const std::string& path, const RunnableFilter& filter) {
-  constexpr double kLargestError = 1e-9;  // what the search for the largest |H| promises
+  constexpr double largest_error = 1e-9;  // what the search for the largest |H| promises
   const auto* systems = std::get_if<Systems>(&filter);
   if (!systems) return coefficients_of(path, filter);
   std::vector<TransferFunction> channels;
   for (const System& system : *systems) {
     try {
       auto [tf, report] = to_transfer_function(system);
-      if (!(report.error <= kLargestError)) return {};
+      if (!(report.error <= largest_error)) return {};
       channels.push_back(std::move(tf));
     } catch (const Error&) {
       return {};  // not even a digit is left

@@ -19,7 +19,7 @@ using testing::RandomFilters;
 using testing::step_up;
 using Poles = std::vector<std::complex<double>>;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double infinity = std::numeric_limits<double>::infinity();
 
 std::vector<double> comb(std::size_t order, double r) {
   std::vector<double> a(order, 0.0);
@@ -285,7 +285,7 @@ TEST(Poles, ExpandBackToTheCoefficients) {
                                [](auto x, auto y) { return std::abs(x) > std::abs(y) * (1 + 1e-15); }));
     // Leja order: multiplied up as they are sorted, intermediate products would lose the digits.
     for (std::size_t done = 1; done < found.size(); ++done) {
-      std::vector<double> distance(found.size(), -kInfinity);
+      std::vector<double> distance(found.size(), -infinity);
       for (std::size_t j = done; j < found.size(); ++j) {
         distance[j] = 0;
         for (std::size_t k = 0; k < done; ++k) distance[j] += std::log(std::abs(found[j] - found[k]) + 1e-300);
@@ -360,8 +360,8 @@ TEST(Condition, AgainstTheDefinition) {
 TEST(Condition, Limits) {
   EXPECT_EQ(condition(std::vector<double>{}, 1000), 1.0);
   EXPECT_EQ(condition(std::vector<double>{0.5}, 1), 1.5);
-  EXPECT_EQ(condition(std::vector<double>{-2}, 5000), kInfinity);
-  EXPECT_EQ(condition(std::vector<double>{-1e200, 1e200}, 100), kInfinity);
+  EXPECT_EQ(condition(std::vector<double>{-2}, 5000), infinity);
+  EXPECT_EQ(condition(std::vector<double>{-1e200, 1e200}, 100), infinity);
   // A response that sleeps for 599 samples and then grows must not be cut off.
   EXPECT_EQ(condition(comb(600, 2), 1201), 3.0 * (1 + 2 + 4));
   // Well past the end of the response; millions of samples cost nothing.

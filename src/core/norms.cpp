@@ -20,9 +20,8 @@
 namespace rtf {
 namespace {
 
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 struct Channel {
   std::span<const double> a, b;
@@ -182,7 +181,7 @@ std::vector<double> h2_norm(const TransferFunction& tf) {
     const auto lattice = to_lattice(channel.a, channel.b);
     // C P C^T with P = I.
     for (std::size_t m = 0; lattice && m < tf.order; ++m) norms[c] = std::hypot(norms[c], lattice->output[m]);
-    if (!lattice) norms[c] = kInfinity;
+    if (!lattice) norms[c] = infinity;
   });
   return norms;
 }
@@ -222,7 +221,7 @@ std::vector<Peak> h_infinity_norm(const TransferFunction& tf) {
     if (channel.is_gain()) {
       peaks[c] = {std::abs(channel.h0), 0};
     } else if (!is_stable(channel.a)) {
-      peaks[c] = {kInfinity, kNan};
+      peaks[c] = {infinity, not_a_number};
     } else {
       peaks[c] = PeakSearch(view, c).run();
     }
