@@ -132,7 +132,8 @@ auto best_route(bool state_space, const ConversionOptions& options, const Make& 
   } catch (const Error&) {  // coefficients that are refused: the other way needs none
   }
   if (!best) return make(eigenvalues);
-  if (best->report.error <= std::numeric_limits<double>::epsilon() * best->report.condition) return std::move(*best);
+  const auto& [error, condition, length, method] = best->report;  // both infinite where coefficients say nothing
+  if (std::isfinite(error) && error <= std::numeric_limits<double>::epsilon() * condition) return std::move(*best);
   try {
     if (auto other = make(eigenvalues); other.report.error < best->report.error) best = std::move(other);
   } catch (const Error&) {

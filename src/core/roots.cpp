@@ -158,10 +158,14 @@ Pairs improved(Pairs old, const Polynomial& polynomial, double& moved) {
   const std::vector<WideComplex> roots = old.roots();
   moved = 0;
   const auto step = [&](std::size_t i) {
-    WideComplex product(1.0);
+    ScaledProduct product;
     for (std::size_t j = 0; j < roots.size(); ++j)
-      if (j != i) product = product * (roots[i] - roots[j]);
-    const WideComplex result = polynomial(roots[i]) * reciprocal(product);
+      if (j != i) product.multiply(roots[i] - roots[j]);
+    ScaledProduct quotient = polynomial(roots[i]);
+    quotient.multiply(reciprocal(product.value));
+    const int exponent = quotient.exponent - product.exponent;
+    const WideComplex result(scale_by_power_of_two(quotient.value.re, exponent),
+                             scale_by_power_of_two(quotient.value.im, exponent));
     const double share = std::abs(rounded(result)) / std::abs(rounded(roots[i]));
     moved = share > moved || std::isnan(share) ? share : moved;
     return result;
@@ -196,7 +200,7 @@ Refined refined(const Pairs& start, std::span<const Wide> c) {
   const auto polynomial = [&](const WideComplex& x) {
     WideComplex value(1.0);
     for (const Wide& coefficient : c) value = value * x + WideComplex(coefficient);
-    return value;
+    return ScaledProduct{value};
   };
   double moved = 0;
   for (int sweep = 0, failures = 0; sweep < 100 && failures < 12 && best.error > exact; ++sweep) {
@@ -240,11 +244,11 @@ std::vector<std::complex<double>> double_roots(std::span<const double> c, const 
   return eigenvalues(companion, n, MatrixShape::hessenberg, operation);
 }
 
-Roots refined_roots(const Roots& start, const std::function<WideComplex(const WideComplex&)>& polynomial) {
+RefinedRoots refined_roots(const Roots& start, const std::function<ScaledProduct(const WideComplex&)>& polynomial) {
   constexpr double least_step = 0x1p-98;
   Pairs current = paired(start.real, start.upper), best = current;
   double shortest = std::numeric_limits<double>::infinity();
-  for (int sweep = 0, failures = 0; sweep < 100 && failures < 12 && shortest > least_step; ++sweep) {
+  for (int sweep = 0, failures = 0; sweep < 200 && failures < 60 && shortest > least_step; ++sweep) {
     double moved = 0;
     current = improved(current, polynomial, moved);
     if (!std::isfinite(moved)) break;
@@ -254,7 +258,7 @@ Roots refined_roots(const Roots& start, const std::function<WideComplex(const Wi
       best = current;
     }
   }
-  return as_roots(best);
+  return {as_roots(best), shortest};
 }
 
 Roots paired_roots(std::span<const std::complex<double>> values) {
