@@ -65,9 +65,6 @@ RefinedRoots refined_roots(const Roots& start, const std::function<ScaledProduct
 // Values among which are the conjugates of all, exactly.
 Roots paired_roots(std::span<const std::complex<double>> values);
 
-// Adds the two roots of z^2 - sum z + product.
-void append_quadratic(const DoubleDouble& sum, const DoubleDouble& product, Roots& roots);
-
 // Largest modulus first, pairs side by side, rounded.
 std::vector<std::complex<double>> listed(const Roots& roots);
 
