@@ -97,12 +97,12 @@ Quintuple filter_backward_cuda(const Tensor& dy, const Tensor& dstate, const Ten
                                const OptionalTensor& lengths, const OptionalTensor& offsets) {
   check_coefficients("filter_backward", a, b, h0);
   check_filter_input("filter_backward", u, b);
+  const Device device(u);
   const bool chunked = in_chunks("filter_backward", b.size(1));
   const Coefficients c("filter_backward", a, b, h0, u, /*as_double=*/!chunked);
   check_shape("filter_backward", "dy", dy, u.sizes());
   check_device("filter_backward", "dy", dy, "u", u);
   check_device("filter_backward", "dstate", dstate, "u", u);
-  const Device device(u);
   const Sequences sequences("filter_backward", u, lengths, offsets);
   check_shape("filter_backward", "dstate", dstate, {sequences.count, c.channels(), c.order()});
   const auto start = state_of("filter_backward", initial_state, sequences.count, u, b);
