@@ -1,4 +1,4 @@
-"""What is measured of the layer on the GPU and of its peers: compare_cuda.py runs it, and cuda_report.py asks for it."""
+"""What is measured of the layer on the GPU and of its peers: compare_cuda.py runs it, cuda_report.py asks for it."""
 
 CHANNELS, BATCH = 128, 16
 BATCHES = (BATCH, 1)

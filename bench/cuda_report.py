@@ -3,6 +3,7 @@
 cuda_report.py RESULTS.json prints and draws it again.
 """
 
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -115,11 +116,11 @@ def report_copy(rows, verdicts):
 
 def report_peers(rows, verdicts):
     """Every figure that cuda_plan.py asks for: none is left out because it is not there."""
-    for what, batch in ((what, batch) for batch in cuda_plan.BATCHES for what in ("release", "PyTorch", "JAX", "lfilter")):
+    for batch, what in itertools.product(cuda_plan.BATCHES, ("release", "PyTorch", "JAX", "lfilter")):
         wanted = {length: cuda_plan.peer_orders(what, batch, length) for length in cuda_plan.LENGTHS}
         with_half = what != "lfilter"
-        columns = [n for n in cuda_plan.PEER_ORDERS
-                   if any(n in orders and (n != length // 2 or not with_half) for length, orders in wanted.items())]  # fmt: skip
+        shown = {n for length, orders in wanted.items() for n in orders if n != length // 2 or not with_half}
+        columns = [n for n in cuda_plan.PEER_ORDERS if n in shown]
         lines = []
         for length, orders in wanted.items():
             cells = {}
@@ -132,8 +133,8 @@ def report_peers(rows, verdicts):
         if not columns:
             continue
         note = "" if what != "lfilter" else (
-            f"-: left out. Its time grows with n L, to a third of a second at n L = 2^{log2(cuda_plan.LFILTER_MOST)}, the "
-            "most that is measured: it steps through the samples one after the other."
+            "-: left out. It steps through the samples one after the other, and its time grows with n L, to a third of a "
+            f"second at n L = 2^{log2(cuda_plan.LFILTER_MOST)}, the most that is measured."
         )  # fmt: skip
         table(f"{what}, without channel mixing, batch {batch}, ms (times ours)",
               ["L", *(f"n={n}" for n in columns), *(["n=L/2"] if with_half else [])], lines, note)  # fmt: skip
@@ -176,22 +177,26 @@ def report_filter(rows):
     lines, both = [], []
     for length in rows.lengths:
         copy, log = rows.get("copy", 16, length), log2(length)
-        slowest = lambda what, most: max(rows.get(what, 16, length, n) for n in rows.orders(what, 16, length) if n <= most)
+
+        def slowest(what, most):
+            return max(rows.get(what, 16, length, n) for n in rows.orders(what, 16, length) if n <= most)
+
         line = [f"2^{log}", number(copy)]
         for most, aim in ((16, AIM_16), (64, AIM_64)):
             ms = slowest("ours, filter", most)
             line += [number(ms), f"{ms / copy:.2f}", f"{slowest('ours', most) / copy:.2f}", aim[log]]
         lines.append(line)
         cells = []
-        for what, beside in (("ours, filter", "ours"), ("ours, filter, forward + backward", "ours, forward + backward")):
-            convolved = rows.get(beside, 16, length, 64)
-            cells += [number(convolved), *(against(convolved, rows.get(what, 16, length, n)) for n in orders)]
+        for passes in ("", ", forward + backward"):
+            convolved = rows.get("ours" + passes, 16, length, 64)
+            filtered = (rows.get("ours, filter" + passes, 16, length, n) for n in orders)
+            cells += [number(convolved), *(against(convolved, ms) for ms in filtered)]
         both.append([f"2^{log}", *cells])
-    table("filter (exact numerator, causal), forward, batch 16, the slowest order up to n: ms, times the copy, and beside "
-          "it kernel + convolution, which all other layers use",
+    table("filter (exact numerator, causal), forward, batch 16, the slowest order up to n: ms, times the copy, and "
+          "beside it kernel + convolution (k + c), which all other layers use",
           ["L", "copy ms", *(word for n in (16, 64) for word in (f"n<={n} ms", "x copy", "k + c, x copy", "aim"))],
           lines)  # fmt: skip
-    table("filter (exact numerator, causal), batch 16, ms (times kernel + convolution): forward, then forward + backward",
+    table("filter (exact numerator, causal), batch 16, ms (times kernel + convolution): forward, forward + backward",
           ["L", *(2 * ["kernel + conv.", *(f"n={n}" for n in orders)])], both)  # fmt: skip
 
 
