@@ -96,7 +96,8 @@ TEST_F(StepGraphTest, LayersThatFilterRefuseLengthsAsConvolutionsDo) {
         layer->forward(u, lengths);
         FAIL() << "order " << order << " took lengths of shape " << lengths.sizes();
       } catch (const c10::Error& error) {
-        EXPECT_NE(std::string(error.what()).find("[rtf::convolve] lengths has shape"), std::string::npos) << error.what();
+        const std::string message = error.what();
+        EXPECT_NE(message.find("[rtf::convolve] lengths has shape"), std::string::npos) << message;
       }
     }
   }

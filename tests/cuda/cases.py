@@ -142,7 +142,8 @@ def differentiate(function, inputs, *outgoing):
     gradients = []
     for each in outgoing:
         along = [g.to(y.device, y.dtype) for g, y in zip(each, differentiable)]
-        found = torch.autograd.grad(differentiable, leaves, along, allow_unused=True, retain_graph=each is not outgoing[-1])
+        again = each is not outgoing[-1]
+        found = torch.autograd.grad(differentiable, leaves, along, allow_unused=True, retain_graph=again)
         gradients.append([torch.zeros_like(x) if g is None else g for x, g in zip(leaves, found)])
     return [y.detach() for y in outputs], *gradients
 

@@ -14,7 +14,7 @@ class Case:
     """A random filter, signals and states; sequences whole, padded or packed."""
 
     def __init__(self, seed, order=None, length=None, dtype=torch.float64, most=4, coefficients=torch.float64):
-        """At most `most` - 1 denominators, and channels of each. The numbers are those of `dtype` and `coefficients`."""
+        """At most `most` - 1 denominators, and channels of each. All numbers are such of `dtype` or `coefficients`."""
         rng = np.random.default_rng([7, seed])
         groups = int(rng.integers(1, most))
         channels = groups * int(rng.integers(1, most))

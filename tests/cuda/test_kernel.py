@@ -97,8 +97,8 @@ def test_several_tiles(cuda_ops, sizes, dtype):
 @pytest.mark.parametrize("length", [2048, 16384, 32768, 131072, 5000])
 @pytest.mark.parametrize("bad", [1, 2])
 def test_a_bad_channel_leaves_its_neighbours_alone(cuda_ops, length, bad):
-    """Of channels with a denominator each, one has poles at 1 - 1e-8 exactly on a bin, so that its kernel is 1e8 times as
-    large as the others'; or, with a = -1, none that is finite. The others are what they are alone."""
+    """Of channels with a denominator each, one has poles at 1 - 1e-8 exactly on a bin, so that its kernel is far larger
+    than the others'; or, with a = -1, none that is finite. The others are what they are alone."""
     a, b, h0, dk = draw((length, 5, 5, 2))
     others = [i for i in range(5) if i != bad]
     alone = [x[others] for x in (a, b, h0)]
@@ -202,8 +202,8 @@ def test_refusals(cuda_ops):
 
 
 def test_memory_stays_bounded(cuda_ops):
-    """Scratch of long kernels does not grow with the channels: 320 MiB in tiles, forward and backward, and what is added up
-    for a denominator's gradient, a number for each channel and coefficient. Torch's transforms keep copies."""
+    """Scratch of long kernels does not grow with the channels: 320 MiB in tiles, forward and backward, and what is added
+    up for a denominator's gradient, a number for each channel and coefficient. Torch's transforms keep copies."""
 
     def extra(call):
         call()
