@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/printable.h"
 #include "rtf/error.h"
 
 namespace rtf {
@@ -27,7 +28,7 @@ inline nlohmann::json parse_json(std::string_view text, const std::string& where
     if (event == json::parse_event_t::object_end) keys.pop_back();
     if (event == json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second) {
       throw Error(ErrorCode::format, operation,
-                  fmt::format("{}: key '{:.40}' appears twice", where, parsed.get<std::string>()));
+                  fmt::format("{}: key '{}' appears twice", where, printable(parsed.get<std::string>())));
     }
     return true;
   };

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/arguments.h"
+#include "core/printable.h"
 
 namespace rtf {
 namespace {
@@ -30,14 +31,6 @@ void put(std::string& bytes, T value) {
 template <class... Args>
 [[noreturn]] void refuse(ErrorCode code, const std::string& path, fmt::format_string<Args...> format, Args&&... args) {
   throw Error(code, "read_wav", path + ": " + fmt::format(format, std::forward<Args>(args)...));
-}
-
-// Four characters from a file, fit to print.
-std::string printable(std::string_view id) {
-  std::string text(id);
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e) c = '?';
-  return text;
 }
 
 const char* encoding_name(std::uint16_t tag) {
