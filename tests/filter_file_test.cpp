@@ -143,6 +143,7 @@ TEST(FilterFile, RefusesWhatDoesNotFit) {
     expect(R"({"a": [0.5], "b": [1], "h0": 1, "length": )" + std::string(length) + "}", "length is ");
   }
   expect(std::string(1000000, '['), "nested");
+  expect(std::string(R"({"a": [], "b": [], "h0": 1})") + '\0' + "more", "byte 27 is 0");
   // Nothing that a terminal would obey.
   expect(R"({"\u001b[2J\n": 1})", "unknown key '?[2J?'");
   expect(R"({"form": "ba", "channels": [{"\u0007": 1}]})", "unknown key 'channels[0].?'");

@@ -110,6 +110,7 @@ TEST(Npy, RefusesWhatItCannotRead) {
   expect(npy("{'descr': '<f4', 'shape': (2,)}", two), "fortran_order");
   expect(npy("{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (2,)}", two), "fields");
   expect(std::string("\x93NUMPY\x02\x00\xff\xff\xff\xff", 12) + two, "4294967295 bytes");
+  expect(npy(header("<f4", "(2,)") + '\0' + "more", two), "text after");
   // Nothing that a terminal would obey, and nothing without end.
   expect(npy("{'\x1b[2J\n': 1}", two), "unexpected key '?[2J?'");
   expect(npy("{'" + std::string(5000, 'k') + "': 1}", two), "key '" + std::string(40, 'k') + "...'");

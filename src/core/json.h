@@ -19,6 +19,9 @@ namespace rtf {
 inline nlohmann::json parse_json(std::string_view text, const std::string& where, const char* operation) {
   using nlohmann::json;
   constexpr int max_depth = 8;
+  // The parser takes a zero byte for the end of the text and would not see what follows.
+  if (const std::size_t at = text.find('\0'); at != text.npos)
+    throw Error(ErrorCode::format, operation, fmt::format("{}: not valid JSON: byte {} is 0", where, at));
   std::vector<std::set<std::string>> keys;  // of the objects now open
   const auto inspect = [&](int depth, json::parse_event_t event, json& parsed) {
     if (depth > max_depth) {

@@ -51,7 +51,8 @@ class HeaderParser {
       }
       if (!accept(',') && peek() != '}') malformed("expected ',' or '}'");
     }
-    if (peek() != '\0') malformed("text after the closing brace");
+    peek();
+    if (position_ != text_.size()) malformed("text after the closing brace");
     if (!header.type || !header.fortran_order || !header.shape) {
       malformed("expected the keys descr, fortran_order and shape");
     }

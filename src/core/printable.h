@@ -26,9 +26,8 @@ inline std::size_t printable_bytes(std::string_view text) {
   return size;
 }
 
-// One line of at most 40 characters; what a terminal would not print, or would obey, is a '?'.
-inline std::string printable(std::string_view text) {
-  constexpr std::size_t most = 40;
+// One line of at most `most` characters; what a terminal would not print, or would obey, is a '?'.
+inline std::string printable(std::string_view text, std::size_t most = 40) {
   std::string line;
   for (std::size_t count = 0; !text.empty() && count < most; ++count) {
     const std::size_t bytes = printable_bytes(text);

@@ -158,7 +158,9 @@ WavData find_wav_data(const ReadAt& read, std::uint64_t file_bytes, const std::s
       found = true;
     } else if (id == "ds64") {
       if (bytes < 28) refuse(ErrorCode::format, path, "its ds64 chunk has {} bytes, expected 28", bytes);
-      long_bytes = number<std::uint64_t>(load(offset + 8, 28), 8);
+      std::string chunk = load(offset + 8, 28);
+      chunk.resize(28, '\0');  // the file may be cut while it is read
+      long_bytes = number<std::uint64_t>(chunk, 8);
     } else if (id == "fmt ") {
       if (format) refuse(ErrorCode::format, path, "two format chunks");
       std::string chunk = load(offset + 8, static_cast<std::size_t>(std::min<std::uint64_t>(bytes, 40)));

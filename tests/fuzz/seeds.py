@@ -47,6 +47,7 @@ def npy_seeds():
         "negative_size": npy("(-1,)", doubles(1)),
         "dimensions_64": npy("(" + "1, " * 64 + ")", doubles(1), order="True"),
         "dimensions_65": npy("(" + "1, " * 65 + ")", doubles(1), order="True"),
+        "finding_zero_byte": npy("", doubles(1), header="{'descr': '<f8', 'fortran_order': False, 'shape': (1,)}\0more"),
         "key_twice": npy("", header="{'descr': '<f8', 'descr': '<f8'}"),
         "finding_key_escapes": npy("", header="{'\x1b[2J\n': 1}"),
         "finding_descr_not_utf8": npy("(1,)", doubles(1), "\xff\xfe\x00"),
@@ -92,6 +93,7 @@ def safetensors_seeds():
         "overlap": safetensors({"x": one, "y": tensor([1], 4, 12)}, doubles(1) + floats(1)),
         "hole": safetensors({"x": tensor([1], 8, 16)}, doubles(0, 1)),
         "name_twice": safetensors('{"x":{"dtype":"F64","shape":[1],"data_offsets":[0,8]},"x":1}', doubles(1)),
+        "finding_zero_byte": safetensors('{"x":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}\0more', doubles(1)),
         "nested": safetensors("[" * 1000),
         "metadata_number": safetensors({"__metadata__": {"length": 4}}),
         "finding_name_escapes": safetensors({"\u001b[2J\n\u0085\u2028": 1}),
@@ -196,7 +198,7 @@ def filter_seeds():
     }
     return {name: json.dumps(value).encode() for name, value in forms.items()} | {
         name: text.encode() for name, text in texts.items()
-    } | {"not_utf8": b'{"\xff\xfe": 1}', "zero_byte": b'{"a": [], "b": [], "h0": 1}\0'}
+    } | {"not_utf8": b'{"\xff\xfe": 1}', "finding_zero_byte": b'{"a": [], "b": [], "h0": 1}\0more'}
 
 
 def seeds():
