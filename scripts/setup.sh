@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # setup.sh [core|fuzz]: installs what the build needs: Debian packages, the Python tools in .venv and DUCC's source in .deps.
-# "core" leaves out PyTorch and what else only training needs; "fuzz" is core with clang and its libFuzzer. A second run finds everything in place and does nothing.
+# "core" leaves out PyTorch and what else only training needs; "fuzz" is core with clang and its libFuzzer.
+# A second run finds everything in place and does nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
