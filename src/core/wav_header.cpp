@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/arguments.h"
+#include "core/printable.h"
 
 namespace rtf {
 namespace {
@@ -30,14 +31,6 @@ void put(std::string& bytes, T value) {
 template <class... Args>
 [[noreturn]] void refuse(ErrorCode code, const std::string& path, fmt::format_string<Args...> format, Args&&... args) {
   throw Error(code, "read_wav", path + ": " + fmt::format(format, std::forward<Args>(args)...));
-}
-
-// Four characters from a file, fit to print.
-std::string printable(std::string_view id) {
-  std::string text(id);
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e) c = '?';
-  return text;
 }
 
 const char* encoding_name(std::uint16_t tag) {
@@ -165,7 +158,9 @@ WavData find_wav_data(const ReadAt& read, std::uint64_t file_bytes, const std::s
       found = true;
     } else if (id == "ds64") {
       if (bytes < 28) refuse(ErrorCode::format, path, "its ds64 chunk has {} bytes, expected 28", bytes);
-      long_bytes = number<std::uint64_t>(load(offset + 8, 28), 8);
+      std::string chunk = load(offset + 8, 28);
+      chunk.resize(28, '\0');  // the file may be cut while it is read
+      long_bytes = number<std::uint64_t>(chunk, 8);
     } else if (id == "fmt ") {
       if (format) refuse(ErrorCode::format, path, "two format chunks");
       std::string chunk = load(offset + 8, static_cast<std::size_t>(std::min<std::uint64_t>(bytes, 40)));
