@@ -2,7 +2,7 @@
 PREFIX ?= $(CURDIR)/build/install
 TOOLS = PATH="$(CURDIR)/.venv/bin:$$PATH"
 
-.PHONY: help setup setup-core build build-cuda-all core test test-core test-long test-asan test-tsan test-cuda bench bench-cuda demo install install-core format clean
+.PHONY: help setup setup-core setup-fuzz build build-cuda-all core test test-core test-long test-asan test-tsan test-cuda fuzz bench bench-cuda demo install install-core format clean
 
 help:
 	@echo "make demo                 set up, build, take a tour of the command and train a small model"
@@ -13,6 +13,7 @@ help:
 	@echo "make test-long            10,000 random cases against long double, the small experiments (minutes)"
 	@echo "make test-asan, test-tsan the tests under AddressSanitizer + UBSan, ThreadSanitizer"
 	@echo "make test-cuda            the tests on the GPU, and compute-sanitizer"
+	@echo "make fuzz SECONDS=600      every reader of files fed with damaged ones, so long each (needs clang)"
 	@echo "make bench                side by side with PyTorch and SciPy"
 	@echo "make bench-cuda           the GPU side by side with PyTorch and JAX"
 	@echo "make install PREFIX=dir   the commands, headers, libraries, CMake package; install-core without PyTorch"
@@ -23,8 +24,12 @@ setup:
 setup-core:
 	@scripts/setup.sh core
 
+setup-fuzz:
+	@scripts/setup.sh fuzz
+
 # One rule for every preset: configure once, then build. These need PyTorch.
 build/release/build.ninja build/dev/build.ninja build/sm_80/build.ninja build/sm_100/build.ninja: | setup
+build/fuzz/build.ninja: | setup-fuzz
 build/%/build.ninja: CMakePresets.json CMakeLists.txt | setup-core
 	@$(TOOLS) cmake --preset $*
 
@@ -62,6 +67,11 @@ test-tsan: build/tsan/build.ninja
 
 test-cuda: build
 	@scripts/test_cuda.sh build/release
+
+SECONDS ?= 600
+fuzz: build/fuzz/build.ninja
+	$(call build_preset,fuzz)
+	@scripts/fuzz.sh build/fuzz $(SECONDS)
 
 bench: build
 	@.venv/bin/python bench/compare.py --build build/release

@@ -5,6 +5,7 @@ Exit code 0 if everything that must be reached is, else 1.
 
 import argparse
 import datetime
+import hashlib
 import importlib.util
 import json
 import sys
@@ -19,6 +20,7 @@ import cuda_training
 import torch
 
 PARTS = ("layer", "memory", "training")
+LIBRARIES = ("librtf_torch.so", "librtf_torch_cuda.so")
 
 
 def machine():
@@ -29,18 +31,28 @@ def machine():
             return None
 
     return {
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "gpu": torch.cuda.get_device_name(),
         "cuda": torch.version.cuda,
         "versions": {package: version(package) for package in ("torch", "jax", "torchaudio")},
     }
 
 
-def earlier(path):
-    """What was measured before on the same machine with the same versions."""
+def build_hash(build):
+    """Of the libraries and of the program whose times are taken."""
+    digest = hashlib.sha256()
+    for name in (*LIBRARIES, "bench/training_cuda"):
+        if (build / name).exists():
+            digest.update((build / name).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def earlier(path, about, build):
+    """The parts that were measured before with the same build on the same machine with the same versions."""
     results = json.loads(path.read_text()) if path.exists() else {}
-    then, now = results.get("machine", {}), machine()
-    return results if {**then, "date": None} == {**now, "date": None} else {}
+    if results.get("machine") != about:
+        return {"parts": {}}
+    parts = {name: part for name, part in results.get("parts", {}).items() if part["build"] == build}
+    return {"parts": parts, **{name: results[name] for name in parts}}
 
 
 def main():
@@ -55,10 +67,9 @@ def main():
     if not torch.cuda.is_available():
         parser.error("PyTorch finds no CUDA device")
     if importlib.util.find_spec("jax") is None:
-        parser.error(
-            f"{sys.executable} has no JAX; RTF_BENCH_PYTHON=python make bench-cuda takes one that has it and PyTorch"
-        )
-    for name in ("librtf_torch.so", "librtf_torch_cuda.so"):
+        print(f"compare_cuda: {sys.executable} has no JAX, so all that is compared with it is missed; "
+              "RTF_BENCH_PYTHON=python make bench-cuda takes one that has it and PyTorch", file=sys.stderr)  # fmt: skip
+    for name in LIBRARIES:
         if not (options.build / name).exists():
             parser.error(f"{options.build} has no {name}; build with a CUDA toolkit (make build)")
         torch.ops.load_library(options.build / name)
@@ -70,9 +81,12 @@ def main():
     }
     path = options.out / "results.json"
     options.out.mkdir(parents=True, exist_ok=True)
-    results = earlier(path) if options.only else {}
+    about, build = machine(), build_hash(options.build)
+    results = earlier(path, about, build) if options.only else {"parts": {}}
     for name in [options.only] if options.only else PARTS:
-        results = {**results, "machine": machine(), name: parts[name]()}
+        date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+        results = {**results, "machine": about, name: parts[name]()}
+        results["parts"] = {**results["parts"], name: {"date": date, "build": build}}
         path.write_text(json.dumps(results, indent=1) + "\n")  # what is measured is kept if a later part fails
     return cuda_report.report(results, path.with_suffix(".png"))
 

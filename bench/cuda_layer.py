@@ -5,25 +5,14 @@ import statistics
 import sys
 
 from cuda_peer import run_peer
+from cuda_plan import BATCH, BATCHES, CHANNELS, CHUNKED_ORDERS, LENGTHS, orders, peer_orders
 from cuda_timing import captured_ms, events_ms, rotation
 from peers import torch_filter
 from peers.torch_layer import ReleasedLayer, TorchLayer, run_pass
 
 import torch
 
-CHANNELS, BATCH = 128, 16
-LENGTHS = [1 << log for log in range(11, 18)]
-ORDERS = (8, 32, 64, 128, 256, 512, 1024)
-# S5's state over its channels, e = n / d as the paper pairs them. Beyond 1 at batch 1 too.
-EXPANSIONS = (0.25, 1, 2, 4, 8)
-CHUNKED_ORDERS = (8, 16, 32, 64)
 ROUNDS = 3  # over all orders, so that what a clock or a place in memory does to one figure is not taken for its order's
-# lfilter's time grows with order times length: a third of a second at this.
-LFILTER_ORDERS, LFILTER_MOST = (8, 64, 1024), 1 << 21
-
-
-def orders(length):
-    return sorted({*ORDERS, length // 2})
 
 
 def draw(batch, length, order, dtype=torch.float32, sets=1):
@@ -116,8 +105,9 @@ def measure_ours(batch, length, seconds):
         row("ours", order, statistics.median(times))
         if order == 64:
             rows[-1]["error"] = ours.error()
+        if order in peer_orders("PyTorch", batch, length):
             row("ours, eager", order, ours.eager_milliseconds(seconds))
-        if order / CHANNELS in EXPANSIONS and (batch > 1 or order > CHANNELS):
+        if order in peer_orders("S5", batch, length):
             row("ours, mixed", order, ours.mixed_milliseconds(seconds))
         if order == 64 and batch > 1:
             row("ours, forward + backward", order, ours.forward_backward_milliseconds(ours.forward, seconds))
@@ -132,55 +122,60 @@ def measure_ours(batch, length, seconds):
     return rows
 
 
+def attempt(what, call):
+    """Milliseconds, or None where a peer fails: what it needs may exceed the memory."""
+    try:
+        return call()
+    except RuntimeError as error:
+        print(f"layer: {what} failed: {str(error).splitlines()[0]}", file=sys.stderr)
+        return None
+
+
 def measure_torch(batch, length, seconds):
     """Eager PyTorch: the published computation, the same with the length last, and lfilter."""
+
+    def row(what, order, measure):
+        ms = attempt(f"{what}, batch {batch}, length {length}, order {order}", measure)
+        rows.append({"what": what, "batch": batch, "length": length, "order": order, "ms": ms})
+
     rows = []
-    for order in (64, length // 2):
-        a, b, h0, signals = draw(batch, length, order)
-        passes = ("forward", "forward_backward") if order == 64 and batch > 1 else ("forward",)
-        for what, kind, u in (
-            ("release", ReleasedLayer, signals[0].contiguous()),
-            ("PyTorch", TorchLayer, signals[0].transpose(1, 2)),
-        ):
-            layer = kind(a, b, h0, length)
-            for name in passes:
-                x, y_gradient = u.clone().requires_grad_(name == "forward_backward"), torch.randn_like(u)
-                ms = events_ms(lambda: run_pass(layer, name, x, y_gradient), seconds)
-                title = what if name == "forward" else f"{what}, forward + backward"
-                rows.append({"what": title, "batch": batch, "length": length, "order": order, "ms": ms})
-    if batch > 1 and torch_filter.lfilter is not None:
-        for order in LFILTER_ORDERS:
-            if order * length > LFILTER_MOST:
-                continue
+    for what, kind, in_layout in (
+        ("release", ReleasedLayer, lambda u: u.contiguous()),
+        ("PyTorch", TorchLayer, lambda u: u.transpose(1, 2)),
+    ):
+        for order in peer_orders(what, batch, length):
             a, b, h0, signals = draw(batch, length, order)
-            with torch.inference_mode():
-                ms = events_ms(torch_filter.call(a, b, h0, signals[0].transpose(1, 2)), seconds)
-            rows.append({"what": "lfilter", "batch": batch, "length": length, "order": order, "ms": ms})
+            layer, u = kind(a, b, h0, length), in_layout(signals[0])
+            row(what, order, lambda: events_ms(lambda: run_pass(layer, "forward", u, None), seconds))
+            if order == 64 and batch > 1:
+                x, y_gradient = u.clone().requires_grad_(), torch.randn_like(u)
+                both = lambda: run_pass(layer, "forward_backward", x, y_gradient)
+                row(f"{what}, forward + backward", order, lambda: events_ms(both, seconds))
+    for order in peer_orders("lfilter", batch, length):
+        a, b, h0, signals = draw(batch, length, order)
+        with torch.inference_mode():
+            row("lfilter", order, lambda: events_ms(torch_filter.call(a, b, h0, signals[0].transpose(1, 2)), seconds))
     return rows
 
 
-def jax_jobs(lengths, seconds):
-    for length in lengths:
-        rtf = [
-            (BATCH, 64, "forward"),
-            (BATCH, length // 2, "forward"),
-            (1, 64, "forward"),
-            (BATCH, 64, "forward_backward"),
-        ]
-        s5 = [(BATCH, e, "forward") for e in EXPANSIONS] + [(1, e, "forward") for e in EXPANSIONS if e > 1]
-        cases = [("rtf", *case) for case in rtf] + [("s5", batch, int(e * CHANNELS), name) for batch, e, name in s5]
-        for layer, batch, order, name in cases:
-            yield {"layer": layer, "batch": batch, "length": length, "channels": CHANNELS, "order": order, "pass": name,
-                   "seconds": seconds}  # fmt: skip
+def jax_jobs(seconds):
+    for length in LENGTHS:
+        for layer, what in (("rtf", "JAX"), ("s5", "S5")):
+            cases = [(batch, n, "forward") for batch in BATCHES for n in peer_orders(what, batch, length)]
+            if layer == "rtf":
+                cases.append((BATCH, 64, "forward_backward"))
+            for batch, order, name in cases:
+                yield {"layer": layer, "batch": batch, "length": length, "channels": CHANNELS, "order": order,
+                       "pass": name, "seconds": seconds}  # fmt: skip
 
 
-def measure_jax(lengths, seconds):
+def measure_jax(seconds):
+    """A row for every job: without a time where the job or the whole program failed."""
     names = {("rtf", "forward"): "JAX", ("rtf", "forward_backward"): "JAX, forward + backward", ("s5", "forward"): "S5"}
-    return [
-        {"what": names[done["layer"], done["pass"]], "batch": done["batch"], "length": done["length"],
-         "order": done["order"], "ms": done.get("ms")}
-        for done in run_peer("jax_layer.py", "time", jobs=list(jax_jobs(lengths, seconds)))
-    ]  # fmt: skip
+    jobs = list(jax_jobs(seconds))
+    key = lambda job: (names[job["layer"], job["pass"]], job["batch"], job["length"], job["order"])
+    ms = {key(done): done.get("ms") for done in run_peer("jax_layer.py", "time", jobs=jobs)}
+    return [dict(zip(("what", "batch", "length", "order", "ms"), (*key(job), ms.get(key(job))))) for job in jobs]
 
 
 def measure(seconds):
@@ -188,10 +183,8 @@ def measure(seconds):
     torch.backends.cuda.matmul.allow_tf32 = True  # as in JAX
     for length in LENGTHS:
         print(f"layer: length {length}", file=sys.stderr)
-        for batch in (BATCH, 1):
+        for batch in BATCHES:
             rows += measure_ours(batch, length, seconds)
             rows += measure_torch(batch, length, seconds)
-    if torch_filter.lfilter is None:
-        print("layer: torchaudio is not installed: no row for lfilter", file=sys.stderr)
     print("layer: JAX", file=sys.stderr)
-    return rows + measure_jax(LENGTHS, seconds)
+    return rows + measure_jax(seconds)

@@ -55,7 +55,7 @@ def plot_training(axes, rows):
         ms = {row["name"]: row["ms"] for row in rows if row["what"] == side}
         width = 0.8 / len(sides)
         places = [i + (side_number - (len(sides) - 1) / 2) * width for i in range(len(names))]
-        axes.bar(places, [ms.get(name, 0) for name in names], width, label=side)
+        axes.bar(places, [ms.get(name) or 0 for name in names], width, label=side)
     axes.set_xticks(range(len(names)), names)
     axes.set_yscale("log")
     axes.set_title("Training step, ms", fontsize=9, loc="left")

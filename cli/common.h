@@ -65,7 +65,7 @@ TransferFunction plain_filter(const std::string& path, const AnyTransferFunction
 void require_two_files(const std::string& first, const std::string& second, const std::string& what);
 
 // The search for max |H| solves eigenvalue problems of the order's size: half a second here, a minute at order 1024.
-inline constexpr std::size_t kLargestOrderWithNorms = 256;
+inline constexpr std::size_t largest_order_with_norms = 256;
 
 // The line that says what was done, on standard output.
 void say(const CommonOptions& options, const std::string& line);

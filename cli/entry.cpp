@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "core/edit_distance.h"
+#include "core/printable.h"
 #include "rtf/version.h"
 
 namespace rtf::cli {
@@ -38,12 +39,11 @@ std::string unknown_command(const CLI::App& app, const std::string& word) {
 // One line whatever the message holds. The operation in front of library messages says nothing new to a shell user.
 int report(const CLI::App& app, std::string message) {
   if (message.starts_with("[rtf::")) message.erase(0, message.find("] ") + 2);
-  for (char& c : message) {
+  for (char& c : message)
     if (c == '\n' || c == '\t') c = ' ';
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
   const auto commands = app.get_subcommands();
-  fmt::print(stderr, "rtf{}: {}\n", commands.empty() ? "" : " " + commands.back()->get_name(), message);
+  fmt::print(stderr, "rtf{}: {}\n", commands.empty() ? "" : " " + commands.back()->get_name(),
+             printable(message, message.size()));
   return failure;
 }
 

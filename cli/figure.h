@@ -13,10 +13,10 @@ struct Interval {
 };
 
 // Beyond it the width of an interval would overflow.
-inline constexpr double kLargestDrawn = 4e307;
-inline constexpr double kMarkerSize = 4.5;
+inline constexpr double largest_drawn = 4e307;
+inline constexpr double marker_size = 4.5;
 
-inline bool is_drawable(double value) { return value >= -kLargestDrawn && value <= kLargestDrawn; }
+inline bool is_drawable(double value) { return value >= -largest_drawn && value <= largest_drawn; }
 
 // The interval of all values that can be drawn with a margin, or around a constant one.
 Interval interval_of(const std::vector<double>& values);
@@ -37,8 +37,8 @@ class Panel {
   void curve(const std::vector<Point>& points, std::string_view style = "curve");
   void stems(const std::vector<Point>& points);
   void area(const std::vector<Point>& points, std::string_view style);
-  void cross(double x, double y, double size = kMarkerSize);
-  void ring(double x, double y, double size = kMarkerSize);
+  void cross(double x, double y, double size = marker_size);
+  void ring(double x, double y, double size = marker_size);
   // The circle of radius 1 around 0, for panels with one scale for both axes.
   void unit_circle();
   void note(double x, double y, std::string_view text, Anchor anchor = Anchor::middle);

@@ -15,7 +15,7 @@
 namespace rtf::cli {
 namespace {
 
-constexpr std::size_t kBlockSamples = std::size_t{1} << 17;  // of all channels together: 1 MB
+constexpr std::size_t block_samples = std::size_t{1} << 17;  // of all channels together: 1 MB
 
 [[noreturn]] void fail(const std::string& message) { throw Error(ErrorCode::argument, "filter", message); }
 
@@ -54,7 +54,7 @@ std::string stream(const FilterCommandOptions& options, const Cascade& cascade, 
                    std::vector<double>& state) {
   const std::size_t channels = cascade.channels();
   const std::uint64_t length = sound.reader.length();
-  const std::size_t wanted = options.chunk > 0 ? options.chunk : std::max<std::size_t>(kBlockSamples / channels, 1);
+  const std::size_t wanted = options.chunk > 0 ? options.chunk : std::max<std::size_t>(block_samples / channels, 1);
   const auto block = static_cast<std::size_t>(std::min<std::uint64_t>(wanted, length));
   require_memory(static_cast<double>(block) * static_cast<double>(channels),
                  fmt::format("{}: a block of {} frames", options.input, block));

@@ -16,7 +16,7 @@ namespace {
 
 struct KernelFitOptions : CommonOptions {
   std::size_t order = 0;
-  std::string method = "iterative", output;
+  std::string method = "iterative", to = "tf", output;
   bool shared = false;
 };
 
@@ -29,7 +29,14 @@ void add_options(CLI::App& command, KernelFitOptions& options) {
       ->capture_default_str()
       ->check(CLI::IsMember({"hankel", "prony", "iterative"}));
   command.add_flag("--shared", options.shared, "one denominator for all channels");
-  add_output(command, options.output, "plain filter file to write, JSON or .safetensors");
+  command
+      .add_option("--to", options.to,
+                  "form to write: tf, or with --method hankel ss, a balanced state space of each channel, which holds "
+                  "what coefficients cannot")
+      ->type_name("FORM")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"tf", "ss"}));
+  add_output(command, options.output, "filter file to write, JSON, or .safetensors for the form tf");
 }
 
 [[noreturn]] void fail(const std::string& message) { throw Error(ErrorCode::argument, "fit", message); }
@@ -45,20 +52,24 @@ Array read_kernel(const std::string& path) {
   return kernel;
 }
 
-// Singular values stand beside the first channel of their group.
-void print_rows(const Fit& fit) {
-  const TransferFunction& tf = fit.tf;
-  const bool hankel = std::any_of(fit.hankel.begin(), fit.hankel.end(), [](const auto& row) { return !row.empty(); });
+struct Row {
+  double error, radius;
+};
+
+// Singular values, order + 1 of each group of channels or none, stand beside its first channel.
+void print_rows(const std::vector<Row>& rows, const std::vector<std::vector<double>>& hankel, std::size_t order) {
+  const bool any = std::any_of(hankel.begin(), hankel.end(), [](const auto& row) { return !row.empty(); });
+  const std::size_t members = rows.size() / hankel.size();
+  if (any && members > 1) fmt::print("sigma: of the kernels divided by their norms, all of them together\n");
   fmt::print("{:>9} {:>14} {:>12} {:>6}", "channel", "relative error", "pole radius", "stable");
-  if (hankel) fmt::print(" {:>14} {:>14}", "sigma_1", fmt::format("sigma_{}", tf.order + 1));
+  if (any) fmt::print(" {:>14} {:>14}", "sigma_1", fmt::format("sigma_{}", order + 1));
   fmt::print("\n");
-  for (std::size_t c = 0; c < tf.channels; ++c) {
-    const std::size_t g = tf.group_of(c);
-    const std::vector<double>& sigma = fit.hankel[g];
-    fmt::print("{:>9} {:>14.6e} {:>12} {:>6}", c, fit.error[c], radius_text(fit.radius[g]),
-               fit.radius[g] < 1 ? "yes" : "NO");
-    if (!sigma.empty() && (c == 0 || tf.group_of(c - 1) != g))
-      fmt::print(" {:>14.6e} {:>14.6e}", sigma.front(), sigma.size() > tf.order ? sigma[tf.order] : 0.0);
+  for (std::size_t c = 0; c < rows.size(); ++c) {
+    const std::vector<double>& sigma = hankel[c / members];
+    fmt::print("{:>9} {:>14.6e} {:>12} {:>6}", c, rows[c].error, radius_text(rows[c].radius),
+               rows[c].radius < 1 ? "yes" : "NO");
+    if (!sigma.empty() && c % members == 0)
+      fmt::print(" {:>14.6e} {:>14.6e}", sigma.front(), sigma.size() > order ? sigma[order] : 0.0);
     fmt::print("\n");
   }
 }
@@ -76,11 +87,24 @@ void run(const KernelFitOptions& options) {
                  fmt::format("{}: a fit of order {}", options.filter, options.order));
   ProgressExecutor executor(default_executor(), options.quiet);
   const FitOptions how{options.order, methods.at(options.method), options.shared ? std::size_t{1} : 0};
-  const Fit result = naming(options.filter, [&] { return fit(kernel.values, channels, length, how, executor); });
-  write_filter(options.output, result.tf);
-  say(options, fmt::format("{}: plain filter, {} channel{}, order {}, method {}, fitted to {} samples", options.output,
-                           channels, channels == 1 ? "" : "s", options.order, options.method, length));
-  if (!options.quiet) print_rows(result);
+  std::vector<Row> rows;
+  std::vector<std::vector<double>> hankel;
+  if (options.to == "ss") {
+    StateSpaceFit result =
+        naming(options.filter, [&] { return fit_state_space(kernel.values, channels, length, how, executor); });
+    for (std::size_t c = 0; c < channels; ++c) rows.push_back({result.error[c], result.radius[c]});
+    hankel = std::move(result.hankel);
+    write_any_filter(options.output, std::vector<System>(result.systems.begin(), result.systems.end()));
+  } else {
+    Fit result = naming(options.filter, [&] { return fit(kernel.values, channels, length, how, executor); });
+    for (std::size_t c = 0; c < channels; ++c) rows.push_back({result.error[c], result.radius[result.tf.group_of(c)]});
+    hankel = std::move(result.hankel);
+    write_filter(options.output, result.tf);
+  }
+  say(options, fmt::format("{}: {}, {} channel{}, order {}, method {}, fitted to {} samples", options.output,
+                           options.to == "ss" ? "ss" : "plain filter", channels, channels == 1 ? "" : "s",
+                           options.order, options.method, length));
+  if (!options.quiet) print_rows(rows, hankel, options.order);
 }
 
 }  // namespace

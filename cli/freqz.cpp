@@ -28,8 +28,9 @@ void add_options(CLI::App& command, FreqzOptions& options) {
   command.add_flag("--whole", options.whole, "angles 2 pi k / N around the circle, not pi k / N on its upper half");
   command.add_option("--group-delay", options.group_delay, "npy file for the group delay in samples, (channels, N)")
       ->type_name("FILE");
-  command.add_flag("--norms", options.norms,
-                   fmt::format("print the norms whatever the order: beyond {} they take long", kLargestOrderWithNorms));
+  command.add_flag(
+      "--norms", options.norms,
+      fmt::format("print the norms whatever the order: beyond {} they take long", largest_order_with_norms));
   command.add_flag("--json", options.json, "print the figures as JSON, Hankel singular values among them");
   add_output(command, options.output, "npy file for the response, complex128, shape (channels, N)");
 }
@@ -112,7 +113,7 @@ void run(const FreqzOptions& options) {
                       npy_bytes(ComplexArray{shape, frequency_response(cascade, angles)}, options.output), "freqz");
   std::optional<Figures> figures;
   std::optional<TransferFunction> tf;
-  const bool with_peak = options.json || options.norms || cascade.order() <= kLargestOrderWithNorms;
+  const bool with_peak = options.json || options.norms || cascade.order() <= largest_order_with_norms;
   if (options.json || !options.quiet) {
     tf = coefficients_for_norms(options.filter, filter);
     figures = figures_of(cascade, tf, with_peak);
@@ -128,7 +129,7 @@ void run(const FreqzOptions& options) {
     fmt::print("max |H| and the H2 norm are left out: they need coefficients, and doubles do not hold those\n");
   } else if (!with_peak) {
     fmt::print("max |H| is left out beyond order {}, where the search takes long; --norms prints it\n",
-               kLargestOrderWithNorms);
+               largest_order_with_norms);
   }
 }
 

@@ -19,10 +19,13 @@
 namespace rtf::cli {
 namespace {
 
-constexpr double kPi = std::numbers::pi;
-constexpr double kWidth = 960, kHeight = 740;
-constexpr Box kKernelBox{80, 92, 520, 150}, kMagnitudeBox{80, 312, 520, 150}, kPhaseBox{80, 532, 520, 150};
-constexpr Box kMapBox{672, 92, 262, 262}, kLastBox{672, 448, 262, 234};
+using std::numbers::pi;
+constexpr double picture_width = 960, picture_height = 740;
+constexpr Box kernel_box{80, 92, 520, 150}, magnitude_box{80, 312, 520, 150}, phase_box{80, 532, 520, 150};
+constexpr Box map_box{672, 92, 262, 262}, last_box{672, 448, 262, 234};
+
+// Up to here a picture is there within three seconds; the time grows with the square of the order.
+constexpr std::size_t slow_order = 2048;
 
 struct PlotOptions : CommonOptions {
   std::size_t channel = 0, length = 0;
@@ -90,10 +93,10 @@ Channel examine(const std::string& path, const RunnableFilter& all, std::size_t 
 }
 
 std::size_t default_length(const Channel& channel) {
-  constexpr double kShortest = 40, kLongest = 2000;
+  constexpr double shortest = 40, longest = 2000;
   if (!channel.stable) return 100;
   const double decay = channel.radius > 0 ? std::log(1e-3) / std::log(channel.radius) : 0;
-  return static_cast<std::size_t>(std::clamp(decay + static_cast<double>(channel.order()), kShortest, kLongest));
+  return static_cast<std::size_t>(std::clamp(decay + static_cast<double>(channel.order()), shortest, longest));
 }
 
 // At most two points a pixel: the smallest and the largest value of every piece.
@@ -122,20 +125,22 @@ void draw_response(Svg& svg, const Box& box, const std::string& title, const std
   const std::vector<Point> points = samples(values, box.width);
   static_cast<double>(values.size()) <= box.width / 6 ? panel.stems(points) : panel.curve(points);
   const auto huge = std::count_if(values.begin(), values.end(), [](double value) { return !is_drawable(value); });
-  if (huge > 0) panel.footnote(fmt::format("{} samples beyond {:g} are not shown", huge, kLargestDrawn));
+  if (huge > 0) panel.footnote(fmt::format("{} samples beyond {:g} are not shown", huge, largest_drawn));
 }
 
-// A uniform grid, and more where a pole or a zero close to the circle makes the curve turn.
+// A uniform grid, and more where a pole or a zero so close to the circle that the grid does not follow makes the curve
+// turn.
 std::vector<double> curve_angles(const Channel& channel) {
   std::vector<double> angles;
   const std::size_t grid = std::max<std::size_t>(512, 4 * channel.order());
-  for (std::size_t i = 0; i <= grid; ++i) angles.push_back(kPi * static_cast<double>(i) / static_cast<double>(grid));
+  const double step = pi / static_cast<double>(grid);
+  for (std::size_t i = 0; i <= grid; ++i) angles.push_back(pi * static_cast<double>(i) / static_cast<double>(grid));
   for (const auto* roots : {&channel.poles, &channel.zeros})
     for (const std::complex<double> root : *roots) {
       const double width = std::abs(1 - std::abs(root));
-      if (root.imag() < 0 || width > 0.05) continue;
+      if (root.imag() < 0 || width > 8 * step) continue;
       for (const double offset : {-4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 4.0})
-        angles.push_back(std::clamp(std::arg(root) + offset * width, 0.0, kPi));
+        angles.push_back(std::clamp(std::arg(root) + offset * width, 0.0, pi));
     }
   std::sort(angles.begin(), angles.end());
   angles.erase(std::unique(angles.begin(), angles.end()), angles.end());
@@ -150,13 +155,13 @@ void draw_frequency_response(Svg& svg, const Channel& channel) {
   double before = 0;
   for (std::size_t i = 0; i < angles.size(); ++i) {
     decibels.push_back(20 * std::log10(std::abs(response[i])));
-    magnitude.push_back({angles[i] / kPi, decibels.back()});
+    magnitude.push_back({angles[i] / pi, decibels.back()});
     const bool defined = response[i] != 0.0 && std::isfinite(std::abs(response[i]));
     // The turn closest to the point before: an unwrapped phase.
-    const double turned = defined ? std::arg(response[i]) / kPi : std::nan("");
+    const double turned = defined ? std::arg(response[i]) / pi : std::nan("");
     if (defined) before = turned - 2 * std::round((turned - before) / 2);
     phases.push_back(defined ? before : turned);
-    phase.push_back({angles[i] / kPi, phases.back()});
+    phase.push_back({angles[i] / pi, phases.back()});
   }
   // A zero on the circle goes down without end: 100 dB are shown.
   double top = -HUGE_VAL;
@@ -164,9 +169,9 @@ void draw_frequency_response(Svg& svg, const Channel& channel) {
     if (std::isfinite(value)) top = std::max(top, value);
   for (double& value : decibels) value = std::max(value, top - 100);
   const Interval range = interval_of(decibels);
-  Panel magnitudes(svg, kMagnitudeBox, "Magnitude", {{0, 1}, "angle / \u03c0"}, {range, "dB"});
+  Panel magnitudes(svg, magnitude_box, "Magnitude", {{0, 1}, "angle / \u03c0"}, {range, "dB"});
   magnitudes.curve(magnitude);
-  Panel turns(svg, kPhaseBox, "Phase", {{0, 1}, "angle / \u03c0"}, {interval_of(phases), "phase / \u03c0"});
+  Panel turns(svg, phase_box, "Phase", {{0, 1}, "angle / \u03c0"}, {interval_of(phases), "phase / \u03c0"});
   turns.curve(phase);
   // An empty panel says why it is empty.
   if (std::none_of(phases.begin(), phases.end(), [](double value) { return std::isfinite(value); }))
@@ -177,7 +182,7 @@ void draw_frequency_response(Svg& svg, const Channel& channel) {
 std::size_t draw_roots(Panel& panel, const std::vector<std::complex<double>>& roots, bool are_poles, double unit) {
   std::size_t outside = 0;
   // So small that many of them along the circle stay apart.
-  const double size = std::clamp(kMarkerSize * 64 / std::max(1.0, static_cast<double>(roots.size())), 1.2, kMarkerSize);
+  const double size = std::clamp(marker_size * 64 / std::max(1.0, static_cast<double>(roots.size())), 1.2, marker_size);
   std::vector<bool> drawn(roots.size(), false);
   for (std::size_t i = 0; i < roots.size(); ++i) {
     if (drawn[i]) continue;
@@ -206,9 +211,9 @@ void draw_map(Svg& svg, const Channel& channel) {
     for (const std::complex<double> root : *roots)
       if (std::abs(root) <= 2.5) reach = std::max(reach, 1.1 * std::abs(root));
   const Interval range{-reach, reach};
-  Panel panel(svg, kMapBox, "Poles \u00d7 and zeros \u25cb", {range, "real part"}, {range, "imaginary part"});
+  Panel panel(svg, map_box, "Poles \u00d7 and zeros \u25cb", {range, "real part"}, {range, "imaginary part"});
   panel.unit_circle();
-  const double unit = 2 * reach / kMapBox.width;
+  const double unit = 2 * reach / map_box.width;
   const std::size_t outside =
       draw_roots(panel, channel.zeros, false, unit) + draw_roots(panel, channel.poles, true, unit);
   if (outside > 0) panel.footnote(fmt::format("{} more outside", outside));
@@ -219,7 +224,7 @@ void draw_triangle(Svg& svg, const Channel& channel) {
   const double a1 = channel.tf->a[0], a2 = channel.tf->a[1];
   // Far outside the triangle the picture would show nothing else.
   const double reach1 = std::clamp(1.1 * std::abs(a1), 2.3, 4.0), reach2 = std::clamp(1.1 * std::abs(a2), 1.3, 4.0);
-  Panel panel(svg, kLastBox, "Stability triangle", {{-reach1, reach1}, "a\u2081"}, {{-reach2, reach2}, "a\u2082"});
+  Panel panel(svg, last_box, "Stability triangle", {{-reach1, reach1}, "a\u2081"}, {{-reach2, reach2}, "a\u2082"});
   panel.area({{-2, 1}, {2, 1}, {0, -1}}, "region");
   panel.area({{-1, 0}, {0, 1}, {1, 0}, {0, -1}}, "inner");
   std::vector<Point> parabola;
@@ -244,10 +249,10 @@ std::string figures_line(const Channel& channel) {
   const double h2 = h2_norm(*channel.tf)[0];
   if (!std::isfinite(h2)) return line;
   line += fmt::format(", H2 norm {:.4g}", h2);
-  if (channel.order() > kLargestOrderWithNorms) return line;
+  if (channel.order() > largest_order_with_norms) return line;
   const Peak peak = h_infinity_norm(*channel.tf)[0];
   if (std::isfinite(peak.value))
-    line += fmt::format(", largest |H| {:.4g} at {:.4g} \u03c0", peak.value, peak.angle / kPi);
+    line += fmt::format(", largest |H| {:.4g} at {:.4g} \u03c0", peak.value, peak.angle / pi);
   return line;
 }
 
@@ -262,24 +267,26 @@ void run(const PlotOptions& options) {
   const std::size_t order = order_of(filter);
   require_memory(static_cast<double>(order) * static_cast<double>(order) + static_cast<double>(options.length),
                  fmt::format("{}: a picture of order {} and {} samples", options.filter, order, options.length));
+  if (!options.quiet && order >= slow_order)
+    fmt::print(stderr, "rtf plot: a picture of order {} takes some seconds and more\n", order);
   const Channel channel = examine(options.filter, filter, options.channel);
   const std::size_t length = options.length > 0 ? options.length : default_length(channel);
 
   std::string title = std::filesystem::path(options.filter).filename().string();
   if (channels > 1) title += fmt::format(", channel {}", options.channel);
   const std::string figures = figures_line(channel);
-  Svg svg(kWidth, kHeight, fmt::format("{}: {}", title, figures));
-  svg.text({kKernelBox.left, 32}, title, "strong");
-  svg.text({kKernelBox.left, 54}, figures, "ink");
+  Svg svg(picture_width, picture_height, fmt::format("{}: {}", title, figures));
+  svg.text({kernel_box.left, 32}, title, "strong");
+  svg.text({kernel_box.left, 54}, figures, "ink");
   const std::vector<double> kernel =
       naming(options.filter, [&] { return kernel_of(options.filter, channel.filter, length); });
-  draw_response(svg, kKernelBox, "Impulse response", kernel);
+  draw_response(svg, kernel_box, "Impulse response", kernel);
   draw_frequency_response(svg, channel);
   draw_map(svg, channel);
   if (channel.tf && channel.order() == 2) {
     draw_triangle(svg, channel);
   } else {
-    draw_response(svg, kLastBox, "Step response", step_response(kernel, length));
+    draw_response(svg, last_box, "Step response", step_response(kernel, length));
   }
   StagedFile(options.output, svg.finish(), "plot").commit();
   say(options,

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "common.h"
 #include "core/atomic_file.h"
 #include "progress_executor.h"
@@ -13,62 +15,125 @@ namespace {
 
 struct ReduceOptions : CommonOptions {
   std::size_t order = 0;
-  std::string output;
+  std::string to = "tf", output;
 };
 
 void add_options(CLI::App& command, ReduceOptions& options) {
   add_count(command, "--order", options.order, "order of the new filter, from 0 on", 0)->required();
-  add_output(command, options.output, "filter file to write, JSON or .safetensors; a trained filter stays trained");
+  command
+      .add_option("--to", options.to,
+                  "form to write: tf, or ss, a balanced state space of each channel, which holds what coefficients "
+                  "cannot")
+      ->type_name("FORM")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"tf", "ss"}));
+  add_output(command, options.output,
+             "filter file to write, JSON, or .safetensors for the form tf; a trained filter stays trained in it");
 }
 
-void print_rows(const Reduction& reduction) {
-  const TransferFunction& tf = reduction.tf;
+// What one channel was reduced by.
+struct Row {
+  double error, bound, first, cut;  // first and cut are singular values
+};
+
+Row make_row(double error, double bound, const std::vector<double>& sigma, std::size_t order) {
+  return {error, bound, sigma.empty() ? 0.0 : sigma.front(), sigma.size() > order ? sigma[order] : 0.0};
+}
+
+void print_rows(const std::vector<Row>& rows, std::size_t order) {
   fmt::print("{:>9} {:>16} {:>16} {:>14} {:>14}\n", "channel", "max |H - H'|", "its bound", "sigma_1",
-             fmt::format("sigma_{}", tf.order + 1));
-  for (std::size_t c = 0; c < tf.channels; ++c) {
-    const std::size_t g = tf.group_of(c);
-    const std::vector<double>& sigma = reduction.hankel[g];
-    fmt::print("{:>9} {:>16.6e} {:>16.6e} {:>14.6e} {:>14.6e}\n", c, reduction.error[c], reduction.bound[g],
-               sigma.empty() ? 0.0 : sigma.front(), sigma.size() > tf.order ? sigma[tf.order] : 0.0);
-  }
+             fmt::format("sigma_{}", order + 1));
+  for (std::size_t c = 0; c < rows.size(); ++c)
+    fmt::print("{:>9} {:>16.6e} {:>16.6e} {:>14.6e} {:>14.6e}\n", c, rows[c].error, rows[c].bound, rows[c].first,
+               rows[c].cut);
 }
 
 // The bound is that of exact arithmetic; coefficients of clustered poles, rounded to doubles, may miss it by far.
-void warn_past_bound(const ReduceOptions& options, const Reduction& reduction) {
-  const TransferFunction& tf = reduction.tf;
-  std::size_t past = 0, first = 0;
-  for (std::size_t c = tf.channels; c-- > 0;) {
-    const std::size_t g = tf.group_of(c);
-    const double rounding = reduction.hankel[g].empty() ? 0 : 1e-9 * reduction.hankel[g].front();
-    if (reduction.error[c] <= reduction.bound[g] + rounding) continue;
-    ++past;
-    first = c;
-  }
-  if (past == 0) return;
+void warn_past_bound(const ReduceOptions& options, const std::vector<Row>& rows) {
+  const auto past = [](const Row& row) { return row.error > row.bound + 1e-9 * row.first; };
+  const auto first = std::find_if(rows.begin(), rows.end(), past);
+  if (first == rows.end()) return;
   warn(options, "reduce",
        fmt::format("{} of {} channels, channel {} first, differ by more than their bound: {:.3g} against {:.3g}; "
-                   "doubles do not hold the new coefficients well enough, try another order",
-                   past, tf.channels, first, reduction.error[first], reduction.bound[tf.group_of(first)]));
+                   "doubles do not hold the new coefficients well enough, try another order{}",
+                   std::count_if(rows.begin(), rows.end(), past), rows.size(), first - rows.begin(), first->error,
+                   first->bound, options.to == "ss" ? "" : " or --to ss"));
 }
 
-void run(const ReduceOptions& options) {
-  check_output(options.output, "reduce");
+// The state spaces of a file: one a channel, or one of several inputs and outputs.
+std::vector<StateSpace> read_systems(const std::string& path) {
+  const AnyFilter filter = read_any_filter(path);
+  if (const auto* system = std::get_if<StateSpace>(&filter)) return {*system};
+  if (const auto* mimo = std::get_if<MimoTransferFunction>(&filter)) return {to_block_companion(*mimo)};
+  std::vector<System> channels;
+  if (const auto* systems = std::get_if<std::vector<System>>(&filter)) {
+    channels = *systems;
+  } else {
+    const auto* trained = std::get_if<TrainedTransferFunction>(&filter);
+    const TransferFunction tf =
+        plain_filter(path, trained ? AnyTransferFunction(*trained) : std::get<TransferFunction>(filter));
+    for (std::size_t c = 0; c < tf.channels; ++c) channels.push_back(select_channel(tf, c));
+  }
+  std::vector<StateSpace> result;
+  for (std::size_t c = 0; c < channels.size(); ++c)
+    result.push_back(naming(fmt::format("{}: channel {}", path, c), [&] { return realization(channels[c]); }));
+  return result;
+}
+
+void check_memory(const ReduceOptions& options, std::size_t order) {
+  require_memory(8 * static_cast<double>(order) * static_cast<double>(order),
+                 fmt::format("{}: balanced truncation at order {}", options.filter, order));
+}
+
+void reduce_to_state_space(const ReduceOptions& options) {
+  const std::vector<StateSpace> systems = read_systems(options.filter);
+  ProgressExecutor executor(default_executor(), options.quiet);
+  std::vector<Row> rows;
+  std::vector<System> reduced;
+  for (std::size_t c = 0; c < systems.size(); ++c) {
+    check_memory(options, systems[c].order);
+    naming(fmt::format("{}: channel {}", options.filter, c), [&] {
+      const StateSpaceReduction one = reduce(systems[c], options.order);
+      rows.push_back(
+          make_row(largest_difference(systems[c], one.system, executor), one.bound, one.hankel, options.order));
+      reduced.push_back(one.system);
+    });
+  }
+  const bool siso = systems[0].inputs == 1 && systems[0].outputs == 1;
+  write_any_filter(options.output, siso ? AnyFilter(reduced) : AnyFilter(std::get<StateSpace>(reduced[0])));
+  say(options, fmt::format("{}: ss, {} {}{}, order {}", options.output, systems.size(), siso ? "channel" : "system",
+                           systems.size() == 1 ? "" : "s", options.order));
+  if (!options.quiet) print_rows(rows, options.order);
+  warn_past_bound(options, rows);
+}
+
+void reduce_coefficients(const ReduceOptions& options) {
   const AnyTransferFunction filter = read_filter(options.filter);
-  const auto order = static_cast<double>(coefficients(filter).order);
-  require_memory(8 * order * order, fmt::format("{}: balanced truncation at order {:.0f}", options.filter, order));
+  check_memory(options, coefficients(filter).order);
   ProgressExecutor executor(default_executor(), options.quiet);
   const auto* trained = std::get_if<TrainedTransferFunction>(&filter);
   const Reduction reduction = naming(options.filter, [&] {
     return reduce(trained ? correct(*trained) : std::get<TransferFunction>(filter), options.order, executor);
   });
-  AnyTransferFunction result = reduction.tf;
-  if (trained) result = naming(options.filter, [&] { return wrap(reduction.tf, trained->length); });
+  const TransferFunction& tf = reduction.tf;
+  AnyTransferFunction result = tf;
+  if (trained) result = naming(options.filter, [&] { return wrap(tf, trained->length); });
   write_filter(options.output, result);
-  say(options, fmt::format("{}: {} filter, {} channel{}, order {} from {}", options.output,
-                           trained ? "trained" : "plain", reduction.tf.channels, reduction.tf.channels == 1 ? "" : "s",
-                           options.order, coefficients(filter).order));
-  if (!options.quiet) print_rows(reduction);
-  warn_past_bound(options, reduction);
+  say(options,
+      fmt::format("{}: {} filter, {} channel{}, order {} from {}", options.output, trained ? "trained" : "plain",
+                  tf.channels, tf.channels == 1 ? "" : "s", options.order, coefficients(filter).order));
+  std::vector<Row> rows;
+  for (std::size_t c = 0; c < tf.channels; ++c) {
+    const std::size_t g = tf.group_of(c);
+    rows.push_back(make_row(reduction.error[c], reduction.bound[g], reduction.hankel[g], options.order));
+  }
+  if (!options.quiet) print_rows(rows, options.order);
+  warn_past_bound(options, rows);
+}
+
+void run(const ReduceOptions& options) {
+  check_output(options.output, "reduce");
+  options.to == "ss" ? reduce_to_state_space(options) : reduce_coefficients(options);
 }
 
 }  // namespace

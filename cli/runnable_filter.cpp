@@ -1,21 +1,67 @@
 #include "runnable_filter.h"
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 #include "common.h"
 #include "rtf/executor.h"
 #include "rtf/kernel.h"
+#include "rtf/reduce.h"
 
 namespace rtf::cli {
 
 using Systems = std::vector<System>;
 
+namespace {
+
+bool are_factors(const Systems& systems) {
+  const System& first = systems.front();  // all are of one form
+  return std::holds_alternative<ZeroPoleGain>(first) || std::holds_alternative<SecondOrderSections>(first);
+}
+
+// How far the channels of all systems are off in the form that `to` makes; infinitely where that is refused.
+template <class To, class Form>
+double convert_all(const Systems& systems, const To& to, std::vector<Form>& results) {
+  results.resize(systems.size());
+  std::vector<double> errors(systems.size());
+  parallel_for(default_executor(), systems.size(), [&](std::size_t c, std::size_t) {
+    try {
+      auto [value, report] = to(systems[c]);
+      results[c] = std::move(value);
+      errors[c] = report.error;
+    } catch (const Error&) {
+      errors[c] = std::numeric_limits<double>::infinity();
+    }
+  });
+  return *std::max_element(errors.begin(), errors.end());
+}
+
+// Matrices and residues hold what coefficients may not: then their sections are run. What neither holds is refused in
+// the words of to_coefficients().
+RunnableFilter coefficients_or_sections(Systems systems, const std::string& path) {
+  constexpr double enough = 1e-12, too_much = 1e-3;
+  std::vector<TransferFunction> channels;
+  const double error = convert_all(
+      systems, [](const System& system) { return to_transfer_function(system); }, channels);
+  if (error <= enough) return join_channels(channels);
+  Systems sections;
+  const auto in_sections = [](const System& system) {
+    // The zeros of matrices are found without coefficients.
+    return to_sections(std::holds_alternative<Modal>(system) ? System(realization(system)) : system);
+  };
+  const double error_of_sections = convert_all(systems, in_sections, sections);
+  if (error_of_sections < error && error_of_sections <= too_much) return sections;
+  return plain_filter(path, to_coefficients(std::move(systems), path));
+}
+
+}  // namespace
+
 RunnableFilter read_runnable_filter(const std::string& path) {
   AnyFilter file = read_any_filter(path);
   if (auto* systems = std::get_if<Systems>(&file)) {
-    const System& first = systems->front();  // all are of one form
-    if (std::holds_alternative<ZeroPoleGain>(first) || std::holds_alternative<SecondOrderSections>(first))
-      return std::move(*systems);
+    if (are_factors(*systems)) return std::move(*systems);
+    return coefficients_or_sections(std::move(*systems), path);
   }
   return std::visit([](auto&& tf) -> RunnableFilter { return std::move(tf); }, to_coefficients(std::move(file), path));
 }
@@ -62,14 +108,14 @@ std::vector<double> kernel_of(const std::string& path, const RunnableFilter& fil
 }
 
 std::optional<TransferFunction> coefficients_for_norms(const std::string& path, const RunnableFilter& filter) {
-  constexpr double kLargestError = 1e-9;  // what the search for the largest |H| promises
+  constexpr double largest_error = 1e-9;  // what the search for the largest |H| promises
   const auto* systems = std::get_if<Systems>(&filter);
   if (!systems) return coefficients_of(path, filter);
   std::vector<TransferFunction> channels;
   for (const System& system : *systems) {
     try {
       auto [tf, report] = to_transfer_function(system);
-      if (!(report.error <= kLargestError)) return {};
+      if (!(report.error <= largest_error)) return {};
       channels.push_back(std::move(tf));
     } catch (const Error&) {
       return {};  // not even a digit is left

@@ -13,7 +13,8 @@
 namespace rtf::cli {
 
 // Channels that are given as poles and zeros or as sections (zpk, sos) stay so, because the coefficients of a narrow
-// filter do not fit doubles; those of any other form are transfer functions.
+// filter do not fit doubles. Those of any other form are transfer functions or, where these lose digits, sections
+// (sos).
 using RunnableFilter = std::variant<TransferFunction, TrainedTransferFunction, std::vector<System>>;
 
 RunnableFilter read_runnable_filter(const std::string& path);

@@ -9,7 +9,7 @@ namespace rtf::cli {
 namespace {
 
 // Plain rules first, so that viewers without media queries show the light set.
-constexpr std::string_view kStyle = R"(
+constexpr std::string_view style_sheet = R"(
 text { font-family: sans-serif; font-size: 12px; }
 .paper { fill: #ffffff; }
 .ink { fill: #1f2430; }
@@ -78,7 +78,7 @@ Svg::Svg(double width, double height, std::string_view description) {
   content_ = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" role=\"img\">\n"
       "<title>{2}</title>\n<style>{3}</style>\n",
-      number(width), number(height), escaped(description), kStyle);
+      number(width), number(height), escaped(description), style_sheet);
   rectangle({0, 0, width, height}, "paper");
 }
 

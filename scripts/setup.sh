@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# setup.sh [core]: installs what the build needs: Debian packages, the Python tools in .venv and DUCC's source in .deps.
-# "core" leaves out PyTorch and what else only training needs. A second run finds everything in place and does nothing.
+# setup.sh [core|fuzz]: installs what the build needs: Debian packages, the Python tools in .venv and DUCC's source in .deps.
+# "core" leaves out PyTorch and what else only training needs; "fuzz" is core with clang and its libFuzzer.
+# A second run finds everything in place and does nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=(g++ make git ca-certificates python3 python3-venv ccache
   libeigen3-dev libhwy-dev libcli11-dev libfmt-dev nlohmann-json3-dev libgtest-dev libbenchmark-dev)
 requirements=(scripts/requirements.txt)
-if [ "${1:-}" != core ]; then
+if [ "${1:-}" = fuzz ]; then
+  packages+=(clang libclang-rt-dev)
+elif [ "${1:-}" != core ]; then
   packages+=(libyaml-cpp-dev zlib1g-dev)
   requirements+=(scripts/requirements-torch.txt)
 fi

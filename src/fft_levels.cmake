@@ -6,7 +6,7 @@
 function(rtf_add_fft_level level)
   add_library(rtf_fft_${level} OBJECT core/fft_level.cpp)
   target_compile_definitions(rtf_fft_${level} PRIVATE RTF_FFT_LEVEL=${level})
-  target_compile_options(rtf_fft_${level} PRIVATE -w -fno-gnu-unique ${ARGN})  # -w: DUCC's warnings are not ours to mend
+  target_compile_options(rtf_fft_${level} PRIVATE -w $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique> ${ARGN})  # -w: DUCC's warnings are not ours to mend
   target_include_directories(rtf_fft_${level} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/include")
   target_include_directories(rtf_fft_${level} SYSTEM PRIVATE "${RTF_DUCC_DIR}")
   if(RTF_SANITIZE)

@@ -13,7 +13,7 @@ namespace rtf {
 namespace {
 
 using testing::gradient_error;
-using testing::kGradientTolerance;
+using testing::gradient_tolerance;
 using testing::RandomFilters;
 
 double l1_norm(const std::vector<double>& a) {
@@ -90,19 +90,19 @@ TEST(MontelVjp, AgreesWithCentralDifferences) {
     double sigma = away_from_zero(random, 1)[0];
     const auto released = montel_vjp(alpha, sigma, gradient);
     const auto loss = [&] { return dot(montel(alpha, sigma), gradient); };
-    EXPECT_LE(gradient_error(loss, alpha, released.alpha), kGradientTolerance);
-    EXPECT_LE(gradient_error(loss, {&sigma, 1}, {&released.sigma, 1}), kGradientTolerance);
+    EXPECT_LE(gradient_error(loss, alpha, released.alpha), gradient_tolerance);
+    EXPECT_LE(gradient_error(loss, {&sigma, 1}, {&released.sigma, 1}), gradient_tolerance);
 
     auto paper_alpha = away_from_zero(random, order + 1);
     const auto paper = montel_paper_vjp(paper_alpha, gradient);
     EXPECT_LE(gradient_error([&] { return dot(montel_paper(paper_alpha), gradient); }, paper_alpha, paper),
-              kGradientTolerance);
+              gradient_tolerance);
 
     auto logits = random.normals(order + 1);
     const auto signs = random_signs(random, order);
     const auto soft = montel_softmax_vjp(logits, signs, gradient);
     EXPECT_LE(gradient_error([&] { return dot(montel_softmax(logits, signs), gradient); }, logits, soft),
-              kGradientTolerance);
+              gradient_tolerance);
   }
 }
 

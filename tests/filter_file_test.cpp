@@ -143,6 +143,10 @@ TEST(FilterFile, RefusesWhatDoesNotFit) {
     expect(R"({"a": [0.5], "b": [1], "h0": 1, "length": )" + std::string(length) + "}", "length is ");
   }
   expect(std::string(1000000, '['), "nested");
+  expect(std::string(R"({"a": [], "b": [], "h0": 1})") + '\0' + "more", "byte 27 is 0");
+  // Nothing that a terminal would obey.
+  expect(R"({"\u001b[2J\n": 1})", "unknown key '?[2J?'");
+  expect(R"({"form": "ba", "channels": [{"\u0007": 1}]})", "unknown key 'channels[0].?'");
   EXPECT_NE(error_of([&] { read_filter(folder.file("none.json")); }).find("No such file"), std::string::npos);
   EXPECT_NE(error_of([&] { read_filter("/tmp"); }).find("folder"), std::string::npos);
 }
@@ -163,6 +167,7 @@ TEST(FilterFile, RefusesTensorsThatDoNotFit) {
   expect([](TensorFile& f) { f.tensors.erase("h0"); }, "'h0'");
   expect([](TensorFile& f) { f.tensors["c"] = f.tensors["b"]; }, "'c'");
   expect([](TensorFile& f) { f.tensors["a"].shape = {1, 1, 1}; }, "(1, 1, 1)");
+  expect([](TensorFile& f) { f.tensors["a"].shape.assign(1000, 1); }, "(1, 1, 1, 1, 1, 1, 1, 1, ...)");
   expect([](TensorFile& f) { f.tensors["h0"].shape = {1, 1}; }, "(1, 1)");
   expect([](TensorFile& f) { f.tensors["b"].values[0] = 0.0 / 0.0; }, "nan");
   for (const char* length : {"", "0", "-4", "4.5", "4x", " 4", "99999999999999999999"}) {

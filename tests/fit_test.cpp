@@ -231,6 +231,29 @@ TEST(Fit, SameBitsForEveryThreadCount) {
   }
 }
 
+TEST(Fit, StateSpaceIsTheSameForEveryThreadCount) {
+  RandomFilters random(18);
+  const TransferFunction tf = resonant_filter(random, 6, 6, 8);
+  const std::vector<double> kernel = kernels(tf, 400);
+  for (const std::size_t groups : {6, 2}) {
+    const FitOptions options{8, FitMethod::hankel, groups};
+    const auto one = make_thread_pool(1), three = make_thread_pool(3);
+    const StateSpaceFit x = fit_state_space(kernel, 6, 400, options, *one);
+    const StateSpaceFit y = fit_state_space(kernel, 6, 400, options, *three);
+    EXPECT_EQ(x.error, y.error);
+    EXPECT_EQ(x.radius, y.radius);
+    EXPECT_EQ(x.hankel, y.hankel);
+    for (std::size_t c = 0; c < 6; ++c) {
+      EXPECT_EQ(x.systems[c].A, y.systems[c].A);
+      EXPECT_EQ(x.systems[c].C, y.systems[c].C);
+      if (groups < 6) continue;  // three systems have more poles than one of their order
+      EXPECT_LE(x.error[c], 1e-8);
+      EXPECT_NEAR(x.radius[c], pole_radius({tf.a.data() + c * 8, 8}), 1e-8);
+    }
+  }
+  EXPECT_THROW(fit_state_space(kernel, 6, 400, {8, FitMethod::prony}), Error);
+}
+
 TEST(FitResponse, RecoversARationalFunction) {
   RandomFilters random(19);
   for (const std::size_t order : {0, 1, 2, 8, 15}) {
@@ -289,10 +312,13 @@ TEST(Fit, RefusesBadArguments) {
   testing::expect_refusal("kernel[1][0] is nan", [&] { fit(std::vector<double>{1, 2, std::nan(""), 3}, 2, 2, {1}); });
   testing::expect_refusal("needs a kernel", [&] { fit_response(angles, values, 1, {}, {1, FitMethod::hankel}); });
   testing::expect_refusal("expected (2, 2)", [&] { fit_response(angles, values, 2, {}, {0}); });
-  testing::expect_refusal("weights has 1 values", [&] { fit_response(angles, values, 1, std::vector<double>{1}, {0}); });
+  testing::expect_refusal("weights has 1 values",
+                          [&] { fit_response(angles, values, 1, std::vector<double>{1}, {0}); });
   testing::expect_refusal("weight 1 is -1", [&] { fit_response(angles, values, 1, std::vector<double>{1, -1}, {0}); });
   testing::expect_refusal("2 angles; order 3 has 7", [&] { fit_response(angles, values, 1, {}, {3}); });
-  testing::expect_refusal("angle 0 is inf", [&] { fit_response(std::vector<double>{HUGE_VAL, 1.0}, values, 1, {}, {0}); });
+  testing::expect_refusal("angle 0 is inf", [&] {
+    fit_response(std::vector<double>{HUGE_VAL, 1.0}, values, 1, {}, {0});
+  });
 }
 
 }  // namespace

@@ -45,9 +45,9 @@ void check_coefficients(const Loss& loss, rtf::Coefficients& c, const rtf::Coeff
   double scale = 0;
   for (const auto* values : {&gradient.a, &gradient.b, &gradient.h0})
     for (const double value : *values) scale = std::max(scale, std::abs(value));
-  EXPECT_LE(gradient_error(loss, c.a, gradient.a, scale), kGradientTolerance) << "a";
-  EXPECT_LE(gradient_error(loss, c.b, gradient.b, scale), kGradientTolerance) << "b";
-  EXPECT_LE(gradient_error(loss, c.h0, gradient.h0, scale), kGradientTolerance) << "h0";
+  EXPECT_LE(gradient_error(loss, c.a, gradient.a, scale), gradient_tolerance) << "a";
+  EXPECT_LE(gradient_error(loss, c.b, gradient.b, scale), gradient_tolerance) << "b";
+  EXPECT_LE(gradient_error(loss, c.h0, gradient.h0, scale), gradient_tolerance) << "h0";
 }
 
 TEST(Gradient, WrappedKernel) {
@@ -104,9 +104,10 @@ TEST(Gradient, Convolution) {
     auto& executor = rtf::default_executor();
     const rtf::Workspace workspace(plan.vjp_workspace_bytes(executor));
     Values du(u.size()), dk(k.size());
-    rtf::convolve_vjp(plan, view(u.data()), k, view(w.data()), view(du.data()), dk, rtf::Offsets(offsets), workspace, executor);
-    EXPECT_LE(gradient_error(loss, u, du), kGradientTolerance) << "u";
-    EXPECT_LE(gradient_error(loss, k, dk), kGradientTolerance) << "k";
+    rtf::convolve_vjp(plan, view(u.data()), k, view(w.data()), view(du.data()), dk, rtf::Offsets(offsets), workspace,
+                      executor);
+    EXPECT_LE(gradient_error(loss, u, du), gradient_tolerance) << "u";
+    EXPECT_LE(gradient_error(loss, k, dk), gradient_tolerance) << "k";
   }
 }
 
@@ -135,9 +136,9 @@ TEST(Gradient, FilterWithInitialAndFinalState) {
     };
     const auto gradient = rtf::filter_vjp<double>(tf, view(std::as_const(u).data()), x0, view(wy.data()), wx, offsets);
     check_coefficients(loss, tf, gradient.coefficients);
-    EXPECT_LE(gradient_error(loss, u, gradient.u), kGradientTolerance) << "u";
+    EXPECT_LE(gradient_error(loss, u, gradient.u), gradient_tolerance) << "u";
     if (from) {
-      EXPECT_LE(gradient_error(loss, x0, gradient.initial_state), kGradientTolerance) << "x0";
+      EXPECT_LE(gradient_error(loss, x0, gradient.initial_state), gradient_tolerance) << "x0";
     }
   }
 }
@@ -171,8 +172,8 @@ TEST(Gradient, AdvanceState) {
     const Values w = random.normals(x.size());
     const auto loss = [&] { return dot(w, rtf::advance_state(tf, x, s.length)); };
     const auto gradient = rtf::advance_state_vjp(tf, x, s.length, w);
-    EXPECT_LE(gradient_error(loss, x, gradient.state), kGradientTolerance);
-    EXPECT_LE(gradient_error(loss, tf.a, gradient.a), kGradientTolerance);
+    EXPECT_LE(gradient_error(loss, x, gradient.state), gradient_tolerance);
+    EXPECT_LE(gradient_error(loss, tf.a, gradient.a), gradient_tolerance);
   }
 }
 
@@ -185,14 +186,14 @@ TEST(Gradient, MontelConstraints) {
     const Values w = random.normals(n);
     const auto release = rtf::montel_vjp(alpha, sigma[0], w);
     EXPECT_LE(gradient_error([&] { return dot(w, rtf::montel(alpha, sigma[0])); }, alpha, release.alpha),
-              kGradientTolerance);
+              gradient_tolerance);
     EXPECT_LE(gradient_error([&] { return dot(w, rtf::montel(alpha, sigma[0])); }, sigma, Values{release.sigma}),
-              kGradientTolerance);
+              gradient_tolerance);
     const auto paper = rtf::montel_paper_vjp(free, w);
-    EXPECT_LE(gradient_error([&] { return dot(w, rtf::montel_paper(free)); }, free, paper), kGradientTolerance);
+    EXPECT_LE(gradient_error([&] { return dot(w, rtf::montel_paper(free)); }, free, paper), gradient_tolerance);
     const auto softmax = rtf::montel_softmax_vjp(free, signs, w);
     EXPECT_LE(gradient_error([&] { return dot(w, rtf::montel_softmax(free, signs)); }, free, softmax),
-              kGradientTolerance);
+              gradient_tolerance);
   }
 }
 

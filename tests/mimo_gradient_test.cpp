@@ -10,7 +10,7 @@ using rtf::CoefficientsGradient;
 using Duals = std::vector<Dual>;
 
 // A gradient to a passes through 1/A twice, so rounding may reach epsilon kappa^2: 2e-10 up to this kappa.
-constexpr double kWorstKappa = 1e3, kTolerance = 1e-9;
+constexpr double worst_kappa = 1e3, worst_error = 1e-9;
 
 double largest(const Values& values) {
   double most = 0;
@@ -33,7 +33,7 @@ void check(const char* what, const Loss& loss, const Values& gradient, double sc
   for (std::size_t i = 0; i < count; i += stride) {
     Values direction(count, 0.0);
     direction[i] = 1;
-    EXPECT_LE(std::abs(loss(direction) - gradient[i]), kTolerance * scale) << what << "[" << i << "]";
+    EXPECT_LE(std::abs(loss(direction) - gradient[i]), worst_error * scale) << what << "[" << i << "]";
   }
   const Values direction = random.normals(count);
   long double expected = loss(direction), norm = 0;
@@ -41,7 +41,7 @@ void check(const char* what, const Loss& loss, const Values& gradient, double sc
     expected -= static_cast<long double>(gradient[i]) * direction[i];
     norm += std::abs(direction[i]);
   }
-  EXPECT_LE(std::abs(expected), kTolerance * scale * norm) << what;
+  EXPECT_LE(std::abs(expected), worst_error * scale * norm) << what;
 }
 
 Duals moved(const Values& values, const Values& direction) {
@@ -73,7 +73,7 @@ void check_coefficients(const Loss& loss, const rtf::MimoCoefficients& at, const
 TEST(MimoGradient, Kernels) {
   RandomFilters random(71);
   for (int i = 0; i < 100; ++i) {
-    const MimoCase at(random, 40, kWorstKappa);
+    const MimoCase at(random, 40, worst_kappa);
     SCOPED_TRACE(at.sizes());
     const Values weights = random.normals(at.tf.outputs * at.tf.inputs * at.length);
     check_coefficients([&](const auto& system) { return dot(weights, reference_response(system, at.length)); }, at.tf,
@@ -86,7 +86,7 @@ TEST(MimoGradient, Kernels) {
 TEST(MimoGradient, CorrectionAndItsInverse) {
   RandomFilters random(72);
   for (int i = 0; i < 100; ++i) {
-    const MimoCase at(random, 40, kWorstKappa);
+    const MimoCase at(random, 40, worst_kappa);
     SCOPED_TRACE(at.sizes());
     const CoefficientsGradient weights{random.normals(at.tf.a.size()), random.normals(at.tf.b.size()),
                                        random.normals(at.tf.h0.size())};
@@ -104,7 +104,7 @@ TEST(MimoGradient, CorrectionAndItsInverse) {
 TEST(MimoGradient, FilterWithInitialAndFinalState) {
   RandomFilters random(73);
   for (int i = 0; i < 200; ++i) {
-    const MimoCase at(random, 40, kWorstKappa);
+    const MimoCase at(random, 40, worst_kappa);
     SCOPED_TRACE(at.sizes());
     const auto& tf = at.tf;
     const std::size_t batch = at.batch, length = at.length, states = tf.inputs * tf.order;

@@ -110,6 +110,18 @@ TEST(Npy, RefusesWhatItCannotRead) {
   expect(npy("{'descr': '<f4', 'shape': (2,)}", two), "fortran_order");
   expect(npy("{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (2,)}", two), "fields");
   expect(std::string("\x93NUMPY\x02\x00\xff\xff\xff\xff", 12) + two, "4294967295 bytes");
+  expect(npy(header("<f4", "(2,)") + '\0' + "more", two), "text after");
+  // Nothing that a terminal would obey, and nothing without end.
+  expect(npy("{'\x1b[2J\n': 1}", two), "unexpected key '?[2J?'");
+  expect(npy("{'" + std::string(5000, 'k') + "': 1}", two), "key '" + std::string(40, 'k') + "...'");
+  expect(npy(header("\xff\r", "(2,)"), two), "data type '?\?'");
+  // A Fortran array of very many dimensions would take time for each of them with every value.
+  std::string ones;
+  for (int i = 0; i < 65; ++i) ones += "1, ";
+  expect(npy(header("<f4", "(2, " + ones + ")"), two), "more than 64 dimensions");
+  expect(npy(header("<f4", "(2, " + ones.substr(0, 3 * 63) + "2)"), two), "more than 64 dimensions");
+  expect(npy(header("<f4", "(3, " + ones.substr(0, 3 * 63) + ")"), two),
+         "truncated: shape (3, 1, 1, 1, 1, 1, 1, 1, ...)");
 }
 
 TEST(Npy, WritesNothingThatIsWrong) {
@@ -127,7 +139,21 @@ TEST(Npy, WritesNothingThatIsWrong) {
             }).find("cannot write"),
             std::string::npos);
   EXPECT_NE(error_of([&] { write_npy("/dev/full", {{1}, {1}, DataType::f64}); }).find("/dev/full"), std::string::npos);
+  EXPECT_NE(error_of([&] {
+              write_npy(folder.file("x.npy"), {std::vector<std::size_t>(65, 1), {1}, DataType::f64});
+            }).find("65 dimensions"),
+            std::string::npos);
   EXPECT_EQ(folder.file_count(), 0u);
+}
+
+TEST(Npy, RefusesAFileWithHolesThatNoMemoryHolds) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("x.npy");
+  write_bytes(path, npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", floats({1, 2})));
+  std::error_code error;
+  std::filesystem::resize_file(path, std::uintmax_t{1} << 43, error);
+  if (error) GTEST_SKIP() << "this file system has no files so large";
+  EXPECT_NE(error_of([&] { read_npy(path); }).find("has 8796 GB, this machine has"), std::string::npos);
 }
 
 TEST(Npy, ReplacesAFileWholeAndKeepsItsLinkAndMode) {

@@ -98,7 +98,7 @@ class RandomFilters {
   // A few large reflection coefficients among many small ones: slow poles at every order without a large kappa.
   std::vector<double> by_reflection(std::size_t order, bool hard) {
     const double n = static_cast<double>(order);
-    const double small = uniform(0, hard ? kHardSpread : kSpread) / n;
+    const double small = uniform(0, hard ? hard_spread : spread) / n;
     std::vector<double> reflection(order);
     for (double& k : reflection) k = std::tanh(small * normal());
     for (std::size_t i = 0, large = std::min<std::size_t>(order, hard ? 6 : 2); i < large; ++i)
@@ -127,7 +127,7 @@ class RandomFilters {
   }
 
  private:
-  static constexpr double kSpread = 2.5, kHardSpread = 8;
+  static constexpr double spread = 2.5, hard_spread = 8;
 
   static std::size_t prime(std::size_t below) {
     for (std::size_t candidate = below; candidate > 2; --candidate) {
@@ -236,6 +236,6 @@ double gradient_error(const Loss& loss, std::span<double> values, std::span<cons
 }
 
 // What gradient_error() may be.
-inline constexpr double kGradientTolerance = 1e-6;
+inline constexpr double gradient_tolerance = 1e-6;
 
 }  // namespace rtf::testing

@@ -9,6 +9,7 @@
 
 #include "random_filter.h"
 #include "rtf/error.h"
+#include "rtf/executor.h"
 #include "rtf/response.h"
 #include "rtf/stability.h"
 
@@ -131,6 +132,35 @@ TEST(Reduce, ReportsTheLargestDifference) {
   }
 }
 
+// Counts what others run on it.
+class CountingExecutor : public Executor {
+ public:
+  std::size_t workers() const override { return 1; }
+  void run(std::size_t tasks, Task task, void* context) override {
+    ++runs;
+    for (std::size_t i = 0; i < tasks; ++i) task(context, i, 0);
+  }
+
+  static inline std::size_t runs = 0;
+};
+
+TEST(Reduce, SameBitsForEveryThreadCountOnTheExecutorThatIsGiven) {
+  RandomFilters random(5);
+  const auto one = make_thread_pool(1), three = make_thread_pool(3);
+  for (const std::size_t groups : {6, 2}) {
+    const TransferFunction tf = random.draw(6, groups, 10);
+    const std::size_t threads_before = threads();
+    set_default_executor(std::make_unique<CountingExecutor>());
+    CountingExecutor::runs = 0;
+    const Reduction x = reduce(tf, 4, *one), y = reduce(tf, 4, *three);
+    EXPECT_EQ(CountingExecutor::runs, 0u);
+    set_threads(threads_before);
+    EXPECT_EQ(x.tf.a, y.tf.a);
+    EXPECT_EQ(x.tf.b, y.tf.b);
+    EXPECT_EQ(x.error, y.error);
+  }
+}
+
 TEST(Reduce, OfAStateSpace) {
   RandomFilters random(3);
   for (int trial = 0; trial < 12; ++trial) {
@@ -155,6 +185,62 @@ TEST(Reduce, OfAStateSpace) {
       EXPECT_GE(norm, expected[static_cast<Index>(order)] - 1e-9 * expected[0]);
     }
   }
+}
+
+TEST(Realization, HasTheKernelOfEveryForm) {
+  RandomFilters random(21);
+  for (const std::size_t order : {0, 1, 2, 5, 12}) {
+    SCOPED_TRACE(order);
+    const TransferFunction tf = random.draw(1, 1, order);
+    const std::vector<System> forms = {tf,
+                                       to_polynomial_ratio(tf).value,
+                                       to_state_space(System(tf)).value,
+                                       to_modal(tf).value,
+                                       to_zero_pole_gain(tf).value,
+                                       to_sections(tf).value};
+    for (const System& form : forms) {
+      SCOPED_TRACE(form_name(form));
+      const std::vector<double> expected = kernel(form, 300), found = kernel(System(realization(form)), 300);
+      double size = 0;
+      for (const double value : expected) size = std::max(size, std::abs(value));
+      for (std::size_t t = 0; t < 300; ++t) ASSERT_NEAR(found[t], expected[t], 1e-9 * size) << t;
+    }
+  }
+}
+
+// 64 poles within 0.2 of 1, whose 64 coefficients no double holds: in sections, and in what is made of those, they fit.
+TEST(Realization, ANarrowFilterOfHighOrderKeepsItsBound) {
+  SecondOrderSections sos;
+  for (int i = 0; i < 32; ++i) {
+    const auto pole = std::polar(0.9 + 0.09 * i / 31, 0.02 + 0.12 * i / 31);
+    const double zero = std::cos(0.3 + 0.08 * i);
+    const double gain = std::norm(1.0 - pole) / (2 - 2 * zero);
+    sos.sections.push_back({gain, -2 * gain * zero, gain, 1, -2 * pole.real(), std::norm(pole)});
+  }
+  EXPECT_THROW(to_transfer_function(sos), Error);
+  const StateSpace system = realization(sos);
+  ASSERT_EQ(system.order, 64u);
+  for (const std::size_t order : {4, 8, 16, 32}) {
+    SCOPED_TRACE(order);
+    const StateSpaceReduction reduced = reduce(system, order);
+    const double error = largest_difference(system, reduced.system);
+    EXPECT_LE(error, reduced.bound + 1e-12 * reduced.hankel[0]);
+    EXPECT_GE(error, reduced.hankel[order] - 1e-12 * reduced.hankel[0]);
+  }
+}
+
+TEST(LargestDifference, IsThatOfTheDefinition) {
+  RandomFilters random(22);
+  const TransferFunction tf = random.draw(2, 1, 9);
+  const StateSpace one = realization(select_channel(tf, 0)), other = realization(select_channel(tf, 1));
+  std::vector<double> angles;
+  for (int i = 0; i <= 20000; ++i) angles.push_back(std::numbers::pi * i / 20000);
+  const auto H = frequency_response(tf, angles);
+  double largest = 0;
+  for (std::size_t i = 0; i < angles.size(); ++i) largest = std::max(largest, std::abs(H[i] - H[angles.size() + i]));
+  EXPECT_NEAR(largest_difference(one, other), largest, 1e-3 * largest);
+  EXPECT_EQ(largest_difference(one, one), 0);
+  EXPECT_THROW(largest_difference(one, random_system(random, 3, 2, 1)), Error);
 }
 
 TEST(Reduce, ToTheSameOrderKeepsTheKernel) {

@@ -17,8 +17,8 @@ namespace rtf {
 namespace {
 
 using Complex = std::complex<long double>;
-constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
-constexpr double kPi = std::numbers::pi;
+constexpr double epsilon = std::numeric_limits<double>::epsilon();
+using std::numbers::pi;
 
 struct Reference {
   Complex A, N, A_slope, N_slope;
@@ -27,7 +27,7 @@ struct Reference {
   Complex log_slope() const { return N_slope / N - A_slope / A; }
   // What moving the point by the rounding of cos and sin may do to H, relative to it, beside the promised 1e-12.
   double tolerance() const {
-    return static_cast<double>(2 * kEpsilon * (std::abs(N_slope / N) + std::abs(A_slope / A))) + 2e-12;
+    return static_cast<double>(2 * epsilon * (std::abs(N_slope / N) + std::abs(A_slope / A))) + 2e-12;
   }
 };
 
@@ -62,8 +62,8 @@ TransferFunction resonator(double r, double angle, double b1, double b2, double 
 }
 
 std::vector<double> random_angles(testing::RandomFilters& random, std::size_t count) {
-  std::vector<double> angles = {0, kPi, -kPi / 2, 7.5};
-  while (angles.size() < count) angles.push_back(random.uniform(-kPi, kPi));
+  std::vector<double> angles = {0, pi, -pi / 2, 7.5};
+  while (angles.size() < count) angles.push_back(random.uniform(-pi, pi));
   return angles;
 }
 
@@ -126,12 +126,12 @@ TEST(FrequencyResponse, PolesAndZerosOnTheCircle) {
 
 TEST(FrequencyResponse, AtMultiplesOfARightAnglePolesAreMet) {
   const std::complex<double> infinite = HUGE_VAL;
-  EXPECT_EQ(frequency_response(one_channel({1}, {1}, 3), std::vector{kPi})[0], infinite);
-  EXPECT_EQ(frequency_response(one_channel({0, 1}, {1, 0}, 0), std::vector{kPi / 2, 3 * kPi / 2}),
+  EXPECT_EQ(frequency_response(one_channel({1}, {1}, 3), std::vector{pi})[0], infinite);
+  EXPECT_EQ(frequency_response(one_channel({0, 1}, {1, 0}, 0), std::vector{pi / 2, 3 * pi / 2}),
             (std::vector{infinite, infinite}));
-  EXPECT_EQ(frequency_response(one_channel({-0.5}, {1}, 0), std::vector{kPi})[0].imag(), 0);
+  EXPECT_EQ(frequency_response(one_channel({-0.5}, {1}, 0), std::vector{pi})[0].imag(), 0);
   // 1 / 1 with a pole and a zero there.
-  EXPECT_TRUE(std::isnan(frequency_response(one_channel({1}, {0}, 1), std::vector{kPi})[0].real()));
+  EXPECT_TRUE(std::isnan(frequency_response(one_channel({1}, {0}, 1), std::vector{pi})[0].real()));
   // A small angle is what it is.
   EXPECT_NE(frequency_response(one_channel({-1}, {1}, 0), std::vector{1e-20})[0], infinite);
 }
@@ -223,13 +223,13 @@ std::vector<long double> singular_values(std::vector<std::vector<long double>> c
 
 TEST(HankelSingularValues, AreThoseOfTheHankelMatrix) {
   testing::RandomFilters random(4);
-  constexpr std::size_t kSize = 100;
+  constexpr std::size_t size = 100;
   for (int round = 0; round < 30; ++round) {
-    const TransferFunction tf = draw_short(random, random.integer(1, 24), kSize);
-    const auto h = testing::reference_kernel(tf, 0, 2 * kSize);
-    std::vector<std::vector<long double>> hankel(kSize, std::vector<long double>(kSize));
-    for (std::size_t i = 0; i < kSize; ++i)
-      for (std::size_t j = 0; j < kSize; ++j) hankel[i][j] = h[i + j + 1];
+    const TransferFunction tf = draw_short(random, random.integer(1, 24), size);
+    const auto h = testing::reference_kernel(tf, 0, 2 * size);
+    std::vector<std::vector<long double>> hankel(size, std::vector<long double>(size));
+    for (std::size_t i = 0; i < size; ++i)
+      for (std::size_t j = 0; j < size; ++j) hankel[i][j] = h[i + j + 1];
     const auto expected = singular_values(hankel);
     const auto values = hankel_singular_values(tf);
     ASSERT_EQ(values.size(), tf.order);
@@ -256,7 +256,7 @@ TEST(HInfinityNorm, IsAttainedAndNothingIsAbove) {
     const TransferFunction tf = random.draw(channels, groups, random.integer(1, 60));
     const auto peaks = h_infinity_norm(tf);
     std::vector<double> angles;
-    for (int i = 0; i <= 20000; ++i) angles.push_back(kPi * i / 20000);
+    for (int i = 0; i <= 20000; ++i) angles.push_back(pi * i / 20000);
     const auto grid = frequency_response(tf, angles);
     for (std::size_t c = 0; c < channels; ++c) {
       if (!is_stable({CoefficientsView(tf).denominator(c), tf.order})) {
@@ -265,7 +265,7 @@ TEST(HInfinityNorm, IsAttainedAndNothingIsAbove) {
         continue;
       }
       EXPECT_GE(peaks[c].angle, 0);
-      EXPECT_LE(peaks[c].angle, kPi);
+      EXPECT_LE(peaks[c].angle, pi);
       const Reference attained = reference(tf, c, peaks[c].angle);
       EXPECT_NEAR(peaks[c].value / static_cast<double>(std::abs(attained.response())), 1, attained.tolerance());
       for (std::size_t i = 0; i < angles.size(); ++i)
@@ -281,7 +281,7 @@ TEST(HInfinityNorm, KnownValues) {
   EXPECT_NEAR(low.value, 4, 1e-14);
   EXPECT_EQ(low.angle, 0);
   EXPECT_NEAR(high.value, 4, 1e-14);
-  EXPECT_NEAR(high.angle, kPi, 1e-15);
+  EXPECT_NEAR(high.angle, pi, 1e-15);
   EXPECT_EQ(h_infinity_norm(one_channel({-1}, {1}, 0))[0].value, HUGE_VAL);
   EXPECT_EQ(h_infinity_norm(one_channel({-1}, {0}, 2))[0].value, 2);
   // Allpass: (a2 + a1 w + w^2) / (1 + a1 w + a2 w^2) is 1 everywhere, a level set without crossings.
@@ -294,7 +294,7 @@ TEST(HInfinityNorm, NarrowPeaks) {
   testing::RandomFilters random(6);
   for (const double gap : {1e-2, 1e-4, 1e-6, 1e-8, 1e-10}) {
     for (int round = 0; round < 10; ++round) {
-      const double r = 1 - gap, angle = random.uniform(0.3, kPi - 0.3);
+      const double r = 1 - gap, angle = random.uniform(0.3, pi - 0.3);
       const TransferFunction tf = resonator(r, angle, 2 * r * std::cos(angle), -r * r, 1);  // N = 1
       const double a1 = tf.a[0], a2 = tf.a[1];
       // From the coefficients as they are rounded: the largest 1/|A|, |A|^2 a parabola in cos.
@@ -303,7 +303,7 @@ TEST(HInfinityNorm, NarrowPeaks) {
           1 / (gap2 * std::sqrt(1 - static_cast<long double>(a1) * a1 / (4 * static_cast<long double>(a2))));
       const Peak peak = h_infinity_norm(tf)[0];
       // The rounding of the angle moves A by 2^-53 beside a gap this wide.
-      EXPECT_NEAR(peak.value / static_cast<double>(value), 1, 1e-9 + 4 * kEpsilon / gap) << gap << " " << angle;
+      EXPECT_NEAR(peak.value / static_cast<double>(value), 1, 1e-9 + 4 * epsilon / gap) << gap << " " << angle;
     }
   }
 }

@@ -98,6 +98,11 @@ TEST(Safetensors, RefusesWhatItCannotRead) {
   const std::string first = tensor("F32", "[2]", "[0,8]");
   expect(file_with(R"({"a":)" + first + R"(,"b":)" + tensor("F32", "[2]", "[4,12]") + "}", 12), "overlap");
   expect(file_with(R"({"a":)" + first + R"(,"a":)" + first + "}", 8), "twice");
+  // Nothing that a terminal would obey.
+  expect(file_with(R"({"\u001b[2J\n":1})", 0), "'?[2J?' is 1");
+  expect(file_with(R"({"__metadata__":{"\u0007":4}})", 0), "metadata '?' is 4");
+  expect(file_with(R"({"\n":1,"\n":1})", 0), "key '?' appears twice");
+  expect(file_with(R"({"\r":)" + tensor("F32", "[1]", "[4,8]") + "}", 8), "tensor '?' begins");
 }
 
 TEST(Safetensors, SurvivesDamage) {

@@ -8,6 +8,7 @@
 #include <numbers>
 #include <string>
 
+#include "core/eigenvalues.h"
 #include "random_filter.h"
 #include "rtf/error.h"
 
@@ -18,7 +19,7 @@ using testing::RandomFilters;
 using testing::step_up;
 using Poles = std::vector<std::complex<double>>;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double infinity = std::numeric_limits<double>::infinity();
 
 std::vector<double> comb(std::size_t order, double r) {
   std::vector<double> a(order, 0.0);
@@ -225,7 +226,7 @@ TEST(Poles, ConjugatesTogetherLargestFirst) {
 }
 
 TEST(Poles, OfAComb) {
-  for (std::size_t order : {1, 2, 3, 16, 101}) {
+  for (std::size_t order : {1, 2, 3, 16, 101, 300, 1024}) {
     const auto found = poles(comb(order, 0.5));
     ASSERT_EQ(found.size(), order);
     for (std::size_t j = 0; j < order; ++j) {
@@ -235,6 +236,33 @@ TEST(Poles, OfAComb) {
         return std::abs(x - expected) < std::abs(y - expected);
       }) - expected);
       EXPECT_LE(nearest, 1e-13) << order << " " << j;
+    }
+  }
+}
+
+// Beyond order 128 they come from an iteration that knows nothing of conjugates.
+TEST(Poles, OfHighOrderAreTheEigenvalues) {
+  RandomFilters random(8);
+  for (const std::size_t order : {129, 200, 331}) {
+    SCOPED_TRACE(order);
+    std::vector<double> a = random.by_montel(order, false), companion(order * order, 0.0);
+    for (std::size_t k = 0; k < order; ++k) companion[k] = -a[k];
+    for (std::size_t k = 1; k < order; ++k) companion[k * order + k - 1] = 1;
+    const auto expected = eigenvalues(companion, order, MatrixShape::hessenberg, "test");
+    a.resize(order + 2, 0.0);
+    const auto found = poles(a);
+    ASSERT_EQ(found.size(), order + 2);
+    EXPECT_EQ(found[order], 0.0);
+    for (std::size_t i = 0; i < order; ++i) {
+      double nearest = 1;
+      for (const auto& x : expected) nearest = std::min(nearest, std::abs(x - found[i]));
+      EXPECT_LE(nearest, 1e-11);
+      if (found[i].imag() > 0) {
+        EXPECT_EQ(found[i + 1], std::conj(found[i]));
+      }
+      if (i > 0) {
+        EXPECT_LE(std::abs(found[i]), std::abs(found[i - 1]));
+      }
     }
   }
 }
@@ -257,7 +285,7 @@ TEST(Poles, ExpandBackToTheCoefficients) {
                                [](auto x, auto y) { return std::abs(x) > std::abs(y) * (1 + 1e-15); }));
     // Leja order: multiplied up as they are sorted, intermediate products would lose the digits.
     for (std::size_t done = 1; done < found.size(); ++done) {
-      std::vector<double> distance(found.size(), -kInfinity);
+      std::vector<double> distance(found.size(), -infinity);
       for (std::size_t j = done; j < found.size(); ++j) {
         distance[j] = 0;
         for (std::size_t k = 0; k < done; ++k) distance[j] += std::log(std::abs(found[j] - found[k]) + 1e-300);
@@ -332,8 +360,8 @@ TEST(Condition, AgainstTheDefinition) {
 TEST(Condition, Limits) {
   EXPECT_EQ(condition(std::vector<double>{}, 1000), 1.0);
   EXPECT_EQ(condition(std::vector<double>{0.5}, 1), 1.5);
-  EXPECT_EQ(condition(std::vector<double>{-2}, 5000), kInfinity);
-  EXPECT_EQ(condition(std::vector<double>{-1e200, 1e200}, 100), kInfinity);
+  EXPECT_EQ(condition(std::vector<double>{-2}, 5000), infinity);
+  EXPECT_EQ(condition(std::vector<double>{-1e200, 1e200}, 100), infinity);
   // A response that sleeps for 599 samples and then grows must not be cut off.
   EXPECT_EQ(condition(comb(600, 2), 1201), 3.0 * (1 + 2 + 4));
   // Well past the end of the response; millions of samples cost nothing.

@@ -1,8 +1,11 @@
-// A captured step gives what plain steps give; skipped without a CUDA device.
+// What holds of modules on the GPU: a captured step gives what plain steps give, and a layer that filters refuses what
+// one that convolves refuses. Skipped without a CUDA device.
 #include "rtf_torch/step_graph.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+
+#include <string>
 
 namespace rtf::nn {
 namespace {
@@ -73,6 +76,31 @@ TEST_F(StepGraphTest, RefusesWhatCannotBeCaptured) {
   model->eval();
   model->to(at::kCPU);
   EXPECT_THROW(StepGraph(model, 2), c10::Error);
+}
+
+TEST_F(StepGraphTest, LayersThatFilterRefuseLengthsAsConvolutionsDo) {
+  const auto integers = at::TensorOptions(at::kLong).device(at::kCUDA);
+  for (const int64_t order : {3, 100}) {  // filtered in chunks, and convolved
+    RTFOptions options;
+    options.channels = 4;
+    options.order = order;
+    options.length = 32;
+    options.numerator = Numerator::exact;
+    RTF layer(options);
+    layer->to(at::kCUDA);
+    const at::Tensor u = at::zeros({2, 32, 4}, at::kCUDA);
+    EXPECT_NO_THROW(layer->forward(u, at::full({2}, 5, integers)));
+    for (const at::Tensor& lengths :
+         {at::full({1}, 5, integers), at::full({2, 1}, 5, integers), at::full({2}, 5.0, integers.dtype(at::kFloat))}) {
+      try {
+        layer->forward(u, lengths);
+        FAIL() << "order " << order << " took lengths of shape " << lengths.sizes();
+      } catch (const c10::Error& error) {
+        const std::string message = error.what();
+        EXPECT_NE(message.find("[rtf::convolve] lengths has shape"), std::string::npos) << message;
+      }
+    }
+  }
 }
 
 }  // namespace

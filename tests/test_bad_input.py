@@ -46,6 +46,8 @@ JSON = {
     "truncated": (json.dumps(GOOD)[:30], "not valid JSON"),
     "two values": ('{"a": []} {}', "not valid JSON"),
     "binary": ("\x00\x01\x02", "not valid JSON"),
+    "zero byte": (json.dumps(GOOD) + "\0{}", "not valid JSON"),
+    "key that a terminal would obey": ('{"\\u001b[2J\\u009b\\n": 1}', "unknown key '?[2J???'"),
     "deep nesting": ('{"a": ' + "[" * 100000, "nested"),
     "NaN": ('{"a": [NaN], "b": [1], "h0": 0}', "NaN"),
     "Infinity": ('{"a": [0.5], "b": [Infinity], "h0": 0}', "not valid JSON"),
@@ -296,9 +298,15 @@ FITS = {
     "fit of a filter file": (["fit", "good.json", "--order", "3", "-o", "out"], "not an npy file"),
     "fit of a missing file": (["fit", "none.npy", "--order", "3", "-o", "out"], "none.npy"),
     "fit into no folder": (["fit", "k.npy", "--order", "3", "-o", "none/out"], "none/out"),
+    "fit to another form": ([*FIT, "--to", "sos"], "--to: sos not in"),
+    "fit to ss by coefficients": ([*FIT, "--method", "prony", "--to", "ss"], "only method hankel has a state space"),
     "reduce to a higher order": (["reduce", "good.json", "--order", "3", "-o", "out"], "order 3 is above the order 2"),
     "reduce an unstable filter": (["reduce", "outside.json", "--order", "1", "-o", "out"], "modulus 1.5"),
     "reduce an unstable trained filter": (["reduce", "unstable.json", "--order", "1", "-o", "out"], "unstable.json"),
+    "reduce to another form": (["reduce", "good.json", "--order", "1", "--to", "zpk", "-o", "out"], "--to: zpk not in"),
+    "reduce an unstable filter to ss": (["reduce", "outside.json", "--order", "1", "--to", "ss", "-o", "out"], "modulus 1.5"),
+    "reduce to ss of a higher order": (["reduce", "good.json", "--order", "3", "--to", "ss", "-o", "out"], "order 3 is above"),
+    "reduce to ss as safetensors": (["reduce", "good.json", "--order", "1", "--to", "ss", "-o", "out.safetensors"], "safetensors hold the form tf alone"),
     "reduce a kernel": (["reduce", "k.npy", "--order", "1", "-o", "out"], "not valid JSON"),
     "stabilize by no method": (["stabilize", "good.json", "-o", "out"], "--method"),
     "stabilize by an unknown method": (["stabilize", "good.json", "--method", "hope", "-o", "out"], "hope"),
@@ -401,6 +409,14 @@ def test_bad_wav(rtf_raw, folder, content, text):
 @pytest.mark.parametrize("arguments, text", ARGUMENTS.values(), ids=ARGUMENTS.keys())
 def test_bad_arguments(rtf_raw, folder, arguments, text):
     expect_refusal(rtf_raw, folder, arguments, text)
+
+
+def test_names_that_a_terminal_would_obey(folder):
+    for name in (b"\x1b[2J.json", b"two\nlines.json", b"\xff\xc2\x9b.json", "h\u00f6he.json".encode()):
+        done = subprocess.run([COMMAND.encode(), b"poles", name], cwd=folder, capture_output=True)
+        assert done.returncode == 2 and done.stdout == b""
+        assert done.stderr.endswith(b"\n") and done.stderr.decode()[:-1].isprintable(), done.stderr
+    assert "h\u00f6he.json" in done.stderr.decode()
 
 
 def test_full_disk(rtf_raw, folder):

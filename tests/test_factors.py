@@ -163,3 +163,38 @@ def test_a_kernel_that_overflows_is_refused(rtf_raw, tmp_path):
     done = rtf_raw("kernel", "f.json", "--length", "2000", "-o", "k.npy")
     assert (done.returncode, done.stderr) == (2, "rtf kernel: f.json: the response overflows within 2000 samples\n")
     assert not (tmp_path / "k.npy").exists()
+
+
+def test_matrices_of_narrow_filters_are_run_by_their_sections(rtf, rtf_raw, tmp_path):
+    save(tmp_path / "f.json", signal.butter(64, 0.1, output="zpk"), "zpk")
+    rtf("reduce", "f.json", "--order", 24, "--to", "ss", "-o", "ss.json")
+    A, B, C, D = (np.array(json.loads((tmp_path / "ss.json").read_text())[key]) for key in "ABCD")
+    A, B, C, D = A.reshape(24, 24), B.reshape(24), C.reshape(24), D.item()
+    length = 1500
+    kernel, state = [D], B
+    for _ in range(length - 1):
+        kernel.append(C @ state)
+        state = A @ state
+    kernel = np.array(kernel)
+    angles = np.pi * np.arange(512) / 512
+    response = np.array([D + C @ np.linalg.solve(np.exp(1j * w) * np.eye(24) - A, B) for w in angles])
+    u = np.random.default_rng(8).standard_normal(length)
+    np.save(tmp_path / "u.npy", u)
+
+    for form in ("zpk", "sos", "modal"):
+        rtf("convert", "ss.json", "--to", form, "-o", f"{form}.json")
+    for form in ("ss", "zpk", "sos", "modal"):
+        rtf("kernel", f"{form}.json", "--length", length, "-o", "k.npy")
+        expect(np.load(tmp_path / "k.npy")[0], kernel, 1e-11)
+        rtf("freqz", f"{form}.json", "-o", "h.npy")
+        expect(np.load(tmp_path / "h.npy")[0], response, 1e-11)
+        printed = rtf("filter", f"{form}.json", "--input", "u.npy", "-o", "y.npy")
+        assert "12 sections" in printed
+        expect(np.load(tmp_path / "y.npy"), np.convolve(u, kernel)[:length], 1e-11)
+        rtf("plot", f"{form}.json", "-o", "f.svg")
+    # Coefficients are refused, and nothing is written.
+    refused = rtf_raw("convert", "ss.json", "--to", "tf", "-o", "tf.json")
+    assert refused.returncode == 2 and "would be off by" in refused.stderr and not (tmp_path / "tf.json").exists()
+    refused = rtf_raw("kernel", "ss.json", "--length", 100, "--method", "division", "-o", "k2.npy")
+    assert refused.returncode == 2 and "as a transfer function" in refused.stderr
+    assert not (tmp_path / "k2.npy").exists()

@@ -1,5 +1,6 @@
 """rtf fit, reduce and stabilize against NumPy and SciPy called live."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -114,6 +115,67 @@ def test_fit_of_several_channels(rtf, tmp_path, method):
     np.testing.assert_allclose(oracle.exact_kernel(shared, 600), exact, atol=1e-6 * np.abs(exact).max())
 
 
+def test_shared_singular_values(rtf, tmp_path):
+    rng = np.random.default_rng(6)
+    k = rng.standard_normal((3, 200)) * np.exp(-0.03 * np.arange(200)) * np.array([[1], [1e3], [1e-6]])
+    np.save(tmp_path / "k.npy", k)
+    stacked = np.vstack([linalg.hankel(row[1:] / np.linalg.norm(row[1:])) for row in k])
+    sigma = np.linalg.svd(stacked, compute_uv=False)
+    for method in ("hankel", "iterative"):
+        output = rtf("fit", "k.npy", "--order", 12, "--method", method, "--shared", "-o", "f.json")
+        assert "sigma: of the kernels divided by their norms" in output
+        np.testing.assert_allclose(rows_of(output)[0][4:], sigma[[0, 12]], rtol=1e-6)
+        assert "sigma:" not in rtf("fit", "k.npy", "--order", 12, "--method", method, "-o", "f.json")
+
+
+def state_space_kernel(system, length):
+    A, x, C = np.array(system["A"]), np.ravel(system["B"]), np.ravel(system["C"])
+    kernel = [float(np.ravel(system["D"])[0])]
+    for _ in range(length - 1):
+        kernel.append(C @ x)
+        x = A @ x
+    return np.array(kernel)
+
+
+def test_fit_to_state_space_holds_what_coefficients_cannot(rtf, tmp_path):
+    """16 modes of a room below 1 kHz at 44.1 kHz: 32 poles within 0.15 of 1."""
+    rng = np.random.default_rng(8)
+    angles, t = 2 * np.pi * np.linspace(30, 1000, 16) / 44100, np.arange(4000)
+    h = (rng.uniform(0.5, 1, (16, 1)) * 0.998 ** t * np.cos(angles[:, None] * t)).sum(0)
+    np.save(tmp_path / "k.npy", h)
+    ((_, coefficients, *_),) = rows_of(rtf("fit", "k.npy", "--order", 32, "--method", "hankel", "-o", "f.json"))
+    ((_, error, radius, stable, *sigma),) = rows_of(
+        rtf("fit", "k.npy", "--order", 32, "--method", "hankel", "--to", "ss", "-o", "f.json"))  # fmt: skip
+    system = json.loads((tmp_path / "f.json").read_text())
+    assert system["form"] == "ss" and stable == 1
+    np.testing.assert_allclose(radius, 0.998, rtol=1e-6)
+    assert error < 1e-8 < 1e-3 < coefficients
+    assert relative_l2(state_space_kernel(system, 4000), h) < 1e-8
+
+
+def test_fit_to_state_space_keeps_its_bound(rtf, tmp_path):
+    rng = np.random.default_rng(9)
+    k = rng.standard_normal((3, 400)) * np.exp(-0.1 * np.arange(400)) * np.array([[1], [1e5], [1e-3]])
+    np.save(tmp_path / "k.npy", k)
+    for order in (0, 3, 20):
+        rows = rows_of(rtf("fit", "k.npy", "--order", order, "--method", "hankel", "--to", "ss", "-o", "f.json"))
+        systems = json.loads((tmp_path / "f.json").read_text())["channels"]
+        for h, row, system in zip(k, rows, systems, strict=True):
+            kernel = state_space_kernel(system, 2000) if order else np.r_[np.ravel(system["D"]), np.zeros(1999)]
+            np.testing.assert_allclose(row[1], relative_l2(kernel[:400], h), rtol=1e-4)
+            sigma = np.linalg.svd(linalg.hankel(h[1:]), compute_uv=False)
+            difference = kernel - np.r_[h, np.zeros(1600)]
+            assert sigma[order] * (1 - 1e-6) <= hankel_norm(difference[1:]) <= 2 * sigma[order:].sum()
+    rtf("fit", "k.npy", "--order", 6, "--method", "hankel", "--to", "ss", "--shared", "-o", "f.json")
+    first, second, third = json.loads((tmp_path / "f.json").read_text())["channels"]
+    assert first["A"] == second["A"] == third["A"] and first["B"] == second["B"] and first["C"] != second["C"]
+    for kernel in ([3.0], [0.0] * 9, [1.0, 2.0, 3.0], [1.0, 2.0]):
+        np.save(tmp_path / "k.npy", np.array(kernel))
+        rtf("fit", "k.npy", "--order", 5, "--method", "hankel", "--to", "ss", "-o", "f.json")
+        system = json.loads((tmp_path / "f.json").read_text())
+        np.testing.assert_allclose(np.ravel(system["D"]), kernel[0])
+
+
 def test_fit_of_trivial_kernels(rtf, tmp_path):
     for kernel, order in (([3.0], 2), ([0.0] * 9, 3), ([1.0, 2.0, 3.0], 5), ([1.0, 2.0, 3.0], 0), ([0.0, 0.0, 5.0, 0.0], 2)):
         np.save(tmp_path / "k.npy", np.array(kernel))
@@ -171,6 +233,61 @@ def test_reduce_of_a_trained_filter_stays_trained(rtf, tmp_path):
     reduced = load_json(tmp_path / "r.json")
     assert reduced.length == 128 and error < 1e-9
     np.testing.assert_allclose(oracle.wrapped_kernel(reduced, 128), oracle.wrapped_kernel(f, 128), atol=1e-9)
+
+
+def state_space_response(system, w):
+    """D + C (zI - A)^-1 B of an object of form ss, (angles, outputs, inputs)."""
+    A = np.array(system["A"]).reshape(len(system["A"]), -1)
+    n = len(A)
+    D = np.atleast_2d(system["D"])
+    B, C = np.array(system["B"]).reshape(n, D.shape[1]), np.array(system["C"]).reshape(D.shape[0], n)
+    z = np.exp(1j * w)[:, None, None]
+    return D + C @ np.linalg.solve(z * np.eye(n) - A, np.broadcast_to(B, (len(w), *B.shape)))
+
+
+@pytest.mark.parametrize("order", [8, 16, 24])
+def test_reduce_to_state_space_holds_what_coefficients_cannot(rtf, rtf_raw, tmp_path, order):
+    """butter(64, 0.1): a narrow filter whose 64 coefficients no double holds."""
+    sos = signal.butter(64, 0.1, output="sos")
+    z, p, k = signal.butter(64, 0.1, output="zpk")
+    pairs = lambda values: [[x.real, x.imag] for x in values]
+    forms = {"sos": {"sections": sos.tolist()}, "zpk": {"zeros": pairs(z), "poles": pairs(p), "gain": float(k)}}
+    w = np.concatenate([np.linspace(0, np.pi, 2001), np.linspace(0.25, 0.4, 10001)])  # more where it cuts off
+    for form, numbers in forms.items():
+        (tmp_path / "f.json").write_text(json.dumps({"form": form, **numbers}))
+        refused = rtf_raw("reduce", "f.json", "--order", order, "-o", "r.json")
+        assert refused.returncode == 2 and not (tmp_path / "r.json").exists()
+        ((_, error, bound, first, cut),) = rows_of(rtf("reduce", "f.json", "--order", order, "--to", "ss", "-o", "r.json"))
+        system = json.loads((tmp_path / "r.json").read_text())
+        (tmp_path / "r.json").unlink()
+        assert system["form"] == "ss" and len(system["A"]) == order
+        assert np.abs(np.linalg.eigvals(np.array(system["A"]))).max() < 1
+        difference = np.abs(state_space_response(system, w)[:, 0, 0] - signal.sosfreqz(sos, w)[1]).max()
+        np.testing.assert_allclose(error, difference, rtol=1e-2)
+        assert cut <= error * (1 + 1e-6) and error <= bound and first <= 1 + 1e-6
+
+
+def test_reduce_to_state_space_reads_every_form(rtf, tmp_path):
+    f = draw_filter(np.random.default_rng(3), 2, 2, 9, kinds=(0,))
+    save_json(tmp_path / "tf.json", f)
+    expected = rows_of(rtf("reduce", "tf.json", "--order", 4, "-o", "r.json"))
+    for form in ("ba", "ss", "modal", "zpk", "sos"):
+        rtf("convert", "tf.json", "--to", form, "-o", f"{form}.json")
+    for form in ("tf", "ba", "ss", "modal", "zpk", "sos"):
+        rows = rows_of(rtf("reduce", f"{form}.json", "--order", 4, "--to", "ss", "-o", "r.json"))
+        np.testing.assert_allclose(rows, expected, rtol=1e-5, atol=1e-9)
+        assert len(json.loads((tmp_path / "r.json").read_text())["channels"]) == 2
+    # Several inputs and outputs are one system.
+    rng = np.random.default_rng(4)
+    system = {"A": (0.3 * rng.standard_normal((6, 6))).tolist(), "B": rng.standard_normal((6, 2)).tolist(),
+              "C": rng.standard_normal((3, 6)).tolist(), "D": rng.standard_normal((3, 2)).tolist()}  # fmt: skip
+    (tmp_path / "mimo.json").write_text(json.dumps({"form": "ss", **system}))
+    ((_, error, bound, *_),) = rows_of(rtf("reduce", "mimo.json", "--order", 3, "--to", "ss", "-o", "r.json"))
+    w = np.linspace(0, np.pi, 2001)
+    reduced = json.loads((tmp_path / "r.json").read_text())
+    difference = state_space_response(reduced, w) - state_space_response(system, w)
+    np.testing.assert_allclose(error, np.linalg.norm(difference, 2, axis=(1, 2)).max(), rtol=1e-2)
+    assert error <= bound
 
 
 # --- stabilize -------------------------------------------------------------------------------------------------------

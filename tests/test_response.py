@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -201,6 +202,16 @@ def test_plot_is_svg_with_every_panel(rtf, tmp_path, name):
     for element in root.iter():
         for key in ("x", "y", "x1", "y1", "cx", "cy"):
             assert -20_000 < float(element.get(key, 0)) < 20_000
+
+
+def test_plot_of_order_1024_takes_seconds(rtf, tmp_path):
+    """Half a second; by eigenvalues of matrices of this size it would be twenty and more."""
+    rng = np.random.default_rng(3)
+    a = rng.standard_normal((1, 1024))
+    save_json(tmp_path / "f.json", Filter(0.9 * a / np.abs(a).sum(), rng.standard_normal((1, 1024)), np.ones(1)))
+    start = time.perf_counter()
+    rtf("plot", "f.json", "-o", "f.svg")
+    assert time.perf_counter() - start < 10
 
 
 def test_plot_marks_poles_zeros_and_samples_where_they_are(rtf, tmp_path):

@@ -12,8 +12,8 @@
 namespace rtf {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+constexpr double infinity = std::numeric_limits<double>::infinity();
 
 std::string message_of(const Coefficients& coefficients, const char* operation = "correct") {
   try {
@@ -33,13 +33,13 @@ TEST(Validate, AcceptsWhatIsWhole) {
 
 TEST(Validate, NamesTheOperationAndTheValue) {
   auto tf = make_coefficients(4, 2, 5);
-  tf.a[8] = kNan;
+  tf.a[8] = not_a_number;
   EXPECT_EQ(message_of(tf), "[rtf::correct] a[1][3] is nan; coefficients must be finite");
   tf = make_coefficients(4, 2, 5);
-  tf.b[15] = -kInfinity;
+  tf.b[15] = -infinity;
   EXPECT_EQ(message_of(tf, "wrap"), "[rtf::wrap] b[3][0] is -inf; coefficients must be finite");
   tf = make_coefficients(4, 2, 5);
-  tf.h0[2] = kInfinity;
+  tf.h0[2] = infinity;
   EXPECT_EQ(message_of(tf), "[rtf::correct] h0[2] is inf; coefficients must be finite");
 }
 

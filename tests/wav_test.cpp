@@ -13,8 +13,8 @@
 namespace rtf {
 namespace {
 
-constexpr SampleFormat kFormats[] = {SampleFormat::pcm16, SampleFormat::pcm24, SampleFormat::pcm32, SampleFormat::f32,
-                                     SampleFormat::f64};
+constexpr SampleFormat formats[] = {SampleFormat::pcm16, SampleFormat::pcm24, SampleFormat::pcm32, SampleFormat::f32,
+                                    SampleFormat::f64};
 
 void write(const std::string& path, const WavFormat& format, const std::vector<double>& samples) {
   WavWriter writer(path, format, samples.size() / format.channels);
@@ -27,7 +27,7 @@ TEST(Wav, EveryFormatComesBackInPiecesOfAnySize) {
   testing::RandomFilters random(1);
   for (int round = 0; round < 100; ++round) {
     const WavFormat format{random.integer(1, 9), static_cast<std::uint32_t>(random.integer(1, 400000)),
-                           kFormats[random.integer(0, 4)], static_cast<std::uint32_t>(random.integer(0, 1) * 3)};
+                           formats[random.integer(0, 4)], static_cast<std::uint32_t>(random.integer(0, 1) * 3)};
     const std::size_t frames = random.integer(0, 300);
     std::vector<double> samples = random.normals(frames * format.channels), back;
     // Values that the format holds exactly: multiples of its step inside full scale, or floats.
@@ -99,11 +99,11 @@ TEST(Wav, BeyondFourGigabytesItIsRf64) {
   // Sparse, so that it takes no room: the header, then a hole, then one frame at the end.
   test::TemporaryFolder folder;
   const std::string path = folder.file("s.wav");
-  constexpr std::uint64_t kLimit = std::uint64_t{1} << 32;
-  for (const std::uint64_t frames : {kLimit / 6 - 100, kLimit / 6 + 100}) {
+  constexpr std::uint64_t limit = std::uint64_t{1} << 32;
+  for (const std::uint64_t frames : {limit / 6 - 100, limit / 6 + 100}) {
     const WavFormat format{2, 48000, SampleFormat::pcm24};
     const std::string header = wav_header(format, frames);
-    EXPECT_EQ(header.substr(0, 4), 6 * frames > kLimit ? "RF64" : "RIFF");
+    EXPECT_EQ(header.substr(0, 4), 6 * frames > limit ? "RF64" : "RIFF");
     test::write_bytes(path, header);
     std::filesystem::resize_file(path, header.size() + 6 * frames);
     EXPECT_EQ(WavReader(path).length(), frames);

@@ -1,7 +1,8 @@
 """Algorithm 1 and S5 as JAX users run them: one jitted function each, the S5 layer by associative scan.
 
 jax_layer.py time|memory: reads a list of jobs from standard input, as JSON, and writes one JSON line a job, in the
-order in which they are done. A job is {"layer": "rtf"|"s5", "batch", "length", "channels", "order", "pass", "seconds"}.
+order in which they are done. A job is {"layer": "rtf"|"s5", "batch", "length", "channels", "order", "pass", "seconds"};
+one that fails says so in its line, and the others go on. Matrix products in TF32.
 """
 
 import concurrent.futures
@@ -108,7 +109,20 @@ def compile_job(job):
     function, arguments = describe(job)
     key = jax.random.key(0)
     shapes = jax.eval_shape(arguments, key)
-    return jax.jit(function).lower(*shapes).compile(), jax.jit(arguments).lower(key).compile()
+    with jax.default_matmul_precision("tensorfloat32"):
+        return jax.jit(function).lower(*shapes).compile(), jax.jit(arguments).lower(key).compile()
+
+
+def attempt(call, *arguments):
+    """What a job's part returns, and None; or None, and what to say of its failure."""
+    try:
+        return call(*arguments), None
+    except Exception as error:
+        if is_out_of_memory(error):
+            return None, {"out_of_memory": True}
+        message = (str(error) or type(error).__name__).splitlines()[0]
+        print(f"jax: a job failed: {message}", file=sys.stderr)
+        return None, {"error": message}
 
 
 def milliseconds(call, seconds):
@@ -153,22 +167,22 @@ def main(mode):
     jobs = json.load(sys.stdin)
     start = time.perf_counter()
     with concurrent.futures.ThreadPoolExecutor(COMPILERS) as pool:
-        compiled = list(pool.map(compile_job, jobs))
+        compiled = list(pool.map(lambda job: attempt(compile_job, job), jobs))
     print(f"jax {jax.__version__} on {jax.devices()[0].device_kind}: {len(jobs)} functions compiled in "
           f"{time.perf_counter() - start:.0f} s", file=sys.stderr)  # fmt: skip
+
+    def measure(index):
+        function, arguments = compiled[index][0]
+        return (memory_job if mode == "memory" else time_job)(jobs[index], function, arguments(jax.random.key(1)))
+
     order = range(len(jobs))
     if mode == "memory":
-        order = sorted(order, key=lambda index: planned_bytes(compiled[index][0]))
+        order = sorted(order, key=lambda index: planned_bytes(compiled[index][0][0]) if compiled[index][0] else 0)
     for index in order:
-        function, arguments = compiled[index]
-        try:
-            measure = memory_job if mode == "memory" else time_job
-            result = measure(jobs[index], function, arguments(jax.random.key(1)))
-        except jax.errors.JaxRuntimeError as error:
-            if not is_out_of_memory(error):
-                raise
-            result = {"out_of_memory": True}
-        print(json.dumps({**jobs[index], **result}), flush=True)
+        failure = compiled[index][1]
+        if failure is None:
+            result, failure = attempt(measure, index)
+        print(json.dumps({**jobs[index], **(failure or result)}), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """The paper's backbone in JAX around Algorithm 1: the whole training step is one jitted function with donated buffers.
 
 jax_model.py: reads a list of configs from standard input, as JSON (cuda_training.py has them), trains each on random
-data and prints one JSON line a config, {"name", "ms"}: the median milliseconds of a step after the first ten.
+data and prints one JSON line a config, {"name", "generator", "ms"}: the median milliseconds of a step after the first
+ten. "generator" draws the masks of dropout: "threefry2x32", JAX's own, or "rbg". A config that fails has no "ms".
 Activations are (batch, channels, length) throughout, so that no transform needs a transposed copy. Matrix products in
 TF32.
 """
@@ -16,7 +17,7 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
-from jax_layer import COMPILERS, milliseconds  # noqa: E402
+from jax_layer import COMPILERS, attempt, milliseconds  # noqa: E402
 
 
 def linear(key, inputs, outputs):
@@ -121,7 +122,8 @@ def adamw(p, gradient, first, second, step, lr=1e-3, decay=0.05):
 def train_step(config, state, inputs, targets):
     p, first, second, step = state
     step = step + 1
-    value, gradients = jax.value_and_grad(loss)(p, config, inputs, targets, jax.random.fold_in(jax.random.key(0), step))
+    key = jax.random.fold_in(jax.random.key(0, impl=config["generator"]), step)
+    value, gradients = jax.value_and_grad(loss)(p, config, inputs, targets, key)
     updated = jax.tree.map(lambda *leaves: adamw(*leaves, step), p, gradients, first, second)
     p, first, second = jax.tree.transpose(jax.tree.structure(p), jax.tree.structure((0, 0, 0)), updated)
     return (p, first, second, step), value
@@ -151,20 +153,26 @@ def compile_step(config):
         return step.lower(state, *data).compile(), *(jax.jit(draw).lower(key).compile() for draw in draws)
 
 
+def measure(config, step, draw_state, draw):
+    state, data, value = draw_state(jax.random.key(1)), draw(jax.random.key(2)), None
+
+    def call():
+        nonlocal state, value
+        state, value = step(state, *data)
+        return value
+
+    return {"ms": milliseconds(call, config["seconds"]), "loss": float(value)}
+
+
 def main():
     configs = json.load(sys.stdin)
     with concurrent.futures.ThreadPoolExecutor(COMPILERS) as pool:
-        compiled = list(pool.map(compile_step, configs))
-    for config, (step, draw_state, draw) in zip(configs, compiled):
-        state, data, value = draw_state(jax.random.key(1)), draw(jax.random.key(2)), None
-
-        def call():
-            nonlocal state, value
-            state, value = step(state, *data)
-            return value
-
-        ms = milliseconds(call, config["seconds"])
-        print(json.dumps({"name": config["name"], "ms": ms, "loss": float(value)}), flush=True)
+        compiled = list(pool.map(lambda config: attempt(compile_step, config), configs))
+    for config, (functions, failure) in zip(configs, compiled):
+        result = None
+        if failure is None:
+            result, failure = attempt(measure, config, *functions)
+        print(json.dumps({"name": config["name"], "generator": config["generator"], **(failure or result)}), flush=True)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "rtf/conversion.h"
 #include "rtf/executor.h"
 #include "rtf/state_space.h"
 #include "rtf/transfer_function.h"
@@ -18,6 +19,14 @@ struct StateSpaceReduction {
 
 // Throws ErrorCode::unstable unless every pole is inside the circle.
 StateSpaceReduction reduce(const StateSpace& system, std::size_t order);
+
+// A state space that holds a channel as well as its form does: of sos and zpk a chain of sections, of modal the poles
+// side by side, an ss as it is. Coefficients of polynomials, which do not hold narrow filters of high order, only come
+// from tf and ba: these are brought to lattice coordinates, and have to be stable (ErrorCode::unstable).
+StateSpace realization(const System& channel);
+
+// The largest singular value of the difference of two frequency responses, on a grid of frequencies and at all poles.
+double largest_difference(const StateSpace& one, const StateSpace& other, Executor& executor = default_executor());
 
 struct Reduction {
   TransferFunction tf;                      // groups as they were

@@ -13,7 +13,8 @@ namespace rtf {
 // Schur-Cohn: every pole strictly inside the unit circle. Exact up to rounding, O(order^2), no eigenvalues.
 bool is_stable(std::span<const double> a);
 
-// Roots of z^n A(z), largest modulus first: eigenvalues of the balanced companion matrix, O(order^3).
+// Roots of z^n A(z), largest modulus first: eigenvalues of the balanced companion matrix, beyond order 128 by Aberth's
+// iteration in O(order^2) a sweep.
 std::vector<std::complex<double>> poles(std::span<const double> a);
 
 // Largest pole modulus by bisection on Schur-Cohn of a(rw): no eigenvalues, relative accuracy 1e-12. 0 for order 0.

@@ -8,14 +8,29 @@
 namespace rtf {
 namespace {
 
-using Wide = DoubleDouble;
 using Narrow = std::complex<double>;
+
+template <class T>
+struct Accuracy;
+template <>
+struct Accuracy<DoubleDouble> {
+  static constexpr double value = 0x1p-100, root = 0x1p-102;  // of P beside its terms; of a step beside its root
+  static constexpr int sweeps = 400;                          // clusters close in by a constant factor at first
+  static constexpr bool has_to_settle = false;                // what is found is refined and judged by others
+};
+template <>
+struct Accuracy<double> {
+  static constexpr double value = 0x1p-48, root = 0x1p-51;
+  static constexpr int sweeps = 100;
+  static constexpr bool has_to_settle = true;
+};
 
 // Starting points on circles whose radii are the slopes of the upper hull of (k, log |c_k|), as many on each as the
 // hull's edge is long (Bini): roots of very different sizes all have a start of their own size.
-std::vector<WideComplex> starting_points(std::span<const Wide> c) {
+template <class T>
+std::vector<Complex<T>> starting_points(std::span<const T> c) {
   const std::size_t n = c.size();
-  const auto height = [&](std::size_t k) { return k == 0 ? 0.0 : std::log(std::abs(c[k - 1].high)); };
+  const auto height = [&](std::size_t k) { return k == 0 ? 0.0 : std::log(std::abs(static_cast<double>(c[k - 1]))); };
   std::vector<std::size_t> hull;
   for (std::size_t k = 0; k <= n; ++k) {
     if (!std::isfinite(height(k))) continue;  // a coefficient 0
@@ -25,7 +40,7 @@ std::vector<WideComplex> starting_points(std::span<const Wide> c) {
     while (hull.size() > 1 && slope(hull[hull.size() - 2], hull.back()) <= slope(hull.back(), k)) hull.pop_back();
     hull.push_back(k);
   }
-  std::vector<WideComplex> points;
+  std::vector<Complex<T>> points;
   for (std::size_t edge = 1; edge < hull.size(); ++edge) {
     const std::size_t count = hull[edge] - hull[edge - 1];
     const double radius = std::exp((height(hull[edge]) - height(hull[edge - 1])) / static_cast<double>(count));
@@ -53,37 +68,40 @@ struct Slope {
 };
 
 // Outside the circle from the reversed polynomial at 1/x, where powers do not overflow.
-Slope slope_at(std::span<const Wide> c, const WideComplex& x) {
+template <class T>
+Slope slope_at(std::span<const T> c, const Complex<T>& x) {
   const std::size_t n = c.size();
   const bool outside = std::abs(rounded(x)) > 1;
-  const WideComplex y = outside ? reciprocal(x) : x;
+  const T scale = outside ? reciprocal(norm(x)) : T(1.0);
+  const Complex<T> y = outside ? Complex<T>(x.re * scale, -x.im * scale) : x;
   const auto coefficient = [&](std::size_t k) {  // of y^{n-k}
     const std::size_t index = outside ? n - k : k;
-    return index == 0 ? Wide(1.0) : c[index - 1];
+    return index == 0 ? T(1.0) : c[index - 1];
   };
   const double size = std::abs(rounded(y));
-  WideComplex value, slope;
+  Complex<T> value, slope;
   double bound = 0;
   for (std::size_t k = 0; k <= n; ++k) {
-    const Wide next = coefficient(k);
+    const T next = coefficient(k);
     slope = slope * y + value;
-    value = value * y + WideComplex(next);
-    bound = bound * size + std::abs(next.high);
+    value = value * y + Complex<T>(next);
+    bound = bound * size + std::abs(static_cast<double>(next));
   }
   const Narrow p = rounded(value);
-  if (std::abs(p) <= 0x1p-100 * bound) return {{}, true};
+  if (std::abs(p) <= Accuracy<T>::value * bound) return {{}, true};
   const Narrow ratio = rounded(slope) * inverse(p);
   return {outside ? rounded(y) * (static_cast<double>(n) - rounded(y) * ratio) : ratio, false};
 }
 
 }  // namespace
 
-std::vector<WideComplex> aberth_roots(std::span<const Wide> c) {
-  constexpr int sweeps = 400;  // clusters close in by a constant factor at first
-  std::vector<WideComplex> x = starting_points(c);
+template <class T>
+std::vector<Complex<T>> aberth_roots(std::span<const T> c) {
+  std::vector<Complex<T>> x = starting_points(c);
   std::vector<bool> done(x.size(), false);
-  for (int sweep = 0; sweep < sweeps; ++sweep) {
-    bool moved = false;
+  bool moved = true;
+  for (int sweep = 0; moved && sweep < Accuracy<T>::sweeps; ++sweep) {
+    moved = false;
     for (std::size_t i = 0; i < x.size(); ++i) {
       if (done[i]) continue;
       const Slope slope = slope_at(c, x[i]);
@@ -99,13 +117,16 @@ std::vector<WideComplex> aberth_roots(std::span<const Wide> c) {
       }
       const Narrow step = inverse(slope.logarithmic - repulsion);
       if (!std::isfinite(step.real()) || !std::isfinite(step.imag())) return {};
-      x[i] = x[i] - WideComplex(step.real(), step.imag());
-      done[i] = std::abs(step) <= 0x1p-102 * std::abs(rounded(x[i]));
+      x[i] = x[i] - Complex<T>(step.real(), step.imag());
+      done[i] = std::abs(step) <= Accuracy<T>::root * std::abs(rounded(x[i]));
       moved = true;
     }
-    if (!moved) break;
   }
+  if (moved && Accuracy<T>::has_to_settle) return {};
   return x;
 }
+
+template std::vector<Complex<double>> aberth_roots(std::span<const double> c);
+template std::vector<Complex<DoubleDouble>> aberth_roots(std::span<const DoubleDouble> c);
 
 }  // namespace rtf

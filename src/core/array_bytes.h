@@ -34,6 +34,8 @@ inline std::optional<std::size_t> element_count(std::span<const std::size_t> sha
 }
 
 inline std::string shape_text(std::span<const std::size_t> shape) {
+  constexpr std::size_t most = 8;  // a file may claim any number of dimensions, a message has one line
+  if (shape.size() > most) return fmt::format("({}, ...)", fmt::join(shape.first(most), ", "));
   return fmt::format("({})", fmt::join(shape, ", "));
 }
 

@@ -52,6 +52,14 @@ std::string read_file(const std::string& path, const char* operation) {
   // A device such as /dev/zero never ends.
   if (!S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode)) fail("it is neither a file nor a pipe");
 
+  // A file with holes may be larger than any memory, and would be filled with zeros until the system kills the program.
+  const double present = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGE_SIZE));
+  if (static_cast<double>(status.st_size) > present) {
+    throw Error(ErrorCode::unsupported, operation,
+                fmt::format("{} has {:.0f} GB, this machine has {:.0f} GB of memory", path,
+                            static_cast<double>(status.st_size) / 1e9, present / 1e9));
+  }
+
   // One byte more than expected, so that the usual file ends without growing the buffer.
   std::string bytes(static_cast<std::size_t>(status.st_size) + 1, '\0');
   std::size_t used = 0;

@@ -12,8 +12,6 @@
 namespace rtf {
 namespace {
 
-constexpr const char* kOperation = "to_cascade";
-
 // The sections of one channel and what is beside them.
 struct Factors {
   std::vector<TransferFunction> sections;
@@ -21,6 +19,7 @@ struct Factors {
 };
 
 Factors factors_of(const System& system) {
+  constexpr const char* operation = "to_cascade";
   Factors factors;
   SecondOrderSections sos;
   if (const auto* given = std::get_if<SecondOrderSections>(&system)) {
@@ -31,12 +30,12 @@ Factors factors_of(const System& system) {
     product.h0 = 0;
     auto [value, report] = to_sections(product);
     if (!(report.error <= refused_bound))
-      fail(ErrorCode::unstable, kOperation,
+      fail(ErrorCode::unstable, operation,
            "its sections would be off by {:.1e} of the largest value (at most {:.0e} is allowed)", report.error,
            refused_bound);
     sos = std::move(value);
   } else {
-    fail(ErrorCode::argument, kOperation, "form {} has no factors; zpk or sos is needed", form_name(system));
+    fail(ErrorCode::argument, operation, "form {} has no factors; zpk or sos is needed", form_name(system));
   }
   ConversionOptions short_report;
   short_report.report_length = 3;  // nothing but one rounding is at stake

@@ -38,12 +38,12 @@ std::vector<T> at_every_angle(std::size_t channels, std::span<const double> angl
   for (std::size_t i = 0; i < angles.size(); ++i)
     if (!std::isfinite(angles[i]))
       fail(ErrorCode::argument, operation, "angle {} is {}; angles must be finite", i, angles[i]);
-  constexpr std::size_t kTile = 64;
-  const std::size_t tiles = (angles.size() + kTile - 1) / kTile;
+  constexpr std::size_t tile = 64;
+  const std::size_t tiles = (angles.size() + tile - 1) / tile;
   std::vector<T> result(channels * angles.size());
   parallel_for(default_executor(), channels * tiles, [&](std::size_t task, std::size_t) {
-    const std::size_t channel = task / tiles, begin = task % tiles * kTile;
-    for (std::size_t i = begin; i < std::min(begin + kTile, angles.size()); ++i)
+    const std::size_t channel = task / tiles, begin = task % tiles * tile;
+    for (std::size_t i = begin; i < std::min(begin + tile, angles.size()); ++i)
       result[channel * angles.size() + i] = compute(channel, angles[i]);
   });
   return result;

@@ -9,14 +9,14 @@
 namespace rtf {
 namespace {
 
-constexpr double kReleaseMargin = 1e-6;
+constexpr double release_margin = 1e-6;
 
 double sign(double x) { return static_cast<double>(x > 0) - static_cast<double>(x < 0); }
 
 double release_norm(std::span<const double> alpha, double sigma, const char* operation) {
   check_finite(operation, "alpha", alpha);
   check_finite(operation, "sigma", {&sigma, 1});
-  return l1_norm(alpha) + std::abs(sigma) + kReleaseMargin;
+  return l1_norm(alpha) + std::abs(sigma) + release_margin;
 }
 
 double paper_norm(std::span<const double> alpha, const char* operation) {

@@ -23,8 +23,8 @@ inline DoubleDouble normalize(double h, double l) {
 }
 
 inline DoubleDouble exact_product(double x, double y) {
-  constexpr double kSplitter = 0x1p27 + 1;  // cuts 53 bits into 26 + 26, whose products are exact
-  const double product = x * y, tx = kSplitter * x, ty = kSplitter * y;
+  constexpr double splitter = 0x1p27 + 1;  // cuts 53 bits into 26 + 26, whose products are exact
+  const double product = x * y, tx = splitter * x, ty = splitter * y;
   const double xh = tx - (tx - x), xl = x - xh, yh = ty - (ty - y), yl = y - yh;
   return {product, ((xh * yh - product) + xh * yl + xl * yh) + xl * yl};
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "core/arguments.h"
 
@@ -29,6 +30,23 @@ void balance(Eigen::MatrixXd& m) {
   }
 }
 
+struct Found {
+  std::complex<double> value;  // of a pair, the one above the axis
+  bool pair;
+};
+
+std::vector<std::complex<double>> listed(std::vector<Found> found) {
+  std::sort(found.begin(), found.end(), [](const Found& x, const Found& y) {
+    return std::pair(-std::abs(x.value), std::arg(x.value)) < std::pair(-std::abs(y.value), std::arg(y.value));
+  });
+  std::vector<std::complex<double>> result;
+  for (const auto& [value, pair] : found) {
+    result.push_back(value);
+    if (pair) result.push_back(std::conj(value));
+  }
+  return result;
+}
+
 }  // namespace
 
 std::vector<std::complex<double>> eigenvalues(const std::vector<double>& matrix, std::size_t size, MatrixShape shape,
@@ -47,10 +65,6 @@ std::vector<std::complex<double>> eigenvalues(const std::vector<double>& matrix,
   if (schur.info() != Eigen::Success)
     fail(ErrorCode::unsupported, operation, "the eigenvalue iteration did not converge");
 
-  struct Found {
-    std::complex<double> value;  // of a pair, the one above the axis
-    bool pair;
-  };
   std::vector<Found> found;
   const Eigen::MatrixXd& t = schur.matrixT();
   for (Eigen::Index i = 0; i < n; ++i) {
@@ -64,16 +78,31 @@ std::vector<std::complex<double>> eigenvalues(const std::vector<double>& matrix,
       ++i;
     }
   }
-  std::sort(found.begin(), found.end(), [](const Found& x, const Found& y) {
-    return std::pair(-std::abs(x.value), std::arg(x.value)) < std::pair(-std::abs(y.value), std::arg(y.value));
-  });
-  std::vector<std::complex<double>> result;
-  result.reserve(size);
-  for (const auto& [value, pair] : found) {
-    result.push_back(value);
-    if (pair) result.push_back(std::conj(value));
+  return listed(std::move(found));
+}
+
+std::vector<std::complex<double>> pencil_eigenvalues(const std::vector<double>& left, const std::vector<double>& right,
+                                                     std::size_t size) {
+  const auto n = static_cast<Eigen::Index>(size);
+  if (n == 0) return {};
+  using RowMajor = Eigen::Map<const Eigen::Matrix<double, -1, -1, Eigen::RowMajor>>;
+  Eigen::GeneralizedEigenSolver<Eigen::MatrixXd> solver(n);
+  solver.setMaxIterations(100 * n);
+  solver.compute(RowMajor(left.data(), n, n), RowMajor(right.data(), n, n), false);
+  if (solver.info() != Eigen::Success) return {};
+  std::vector<Found> found;
+  for (Eigen::Index i = 0; i < n; ++i) {
+    const std::complex<double> alpha = solver.alphas()[i];
+    const double beta = solver.betas()[i];
+    if (beta == 0) {
+      found.push_back({std::numeric_limits<double>::infinity(), false});
+    } else if (alpha.imag() == 0) {
+      found.push_back({alpha.real() / beta, false});
+    } else if ((alpha.imag() > 0) == (beta > 0)) {
+      found.push_back({{alpha.real() / beta, alpha.imag() / beta}, true});
+    }
   }
-  return result;
+  return listed(std::move(found));
 }
 
 std::vector<Uncertain> uncertain_eigenvalues(const std::vector<double>& matrix, std::size_t size) {

@@ -14,6 +14,11 @@ enum class MatrixShape { dense, hessenberg };  // hessenberg: nothing below the 
 std::vector<std::complex<double>> eigenvalues(const std::vector<double>& matrix, std::size_t size, MatrixShape shape,
                                               const char* operation);
 
+// The z for which z right - left is singular, both (size, size): largest modulus first, pairs as above. Of a singular
+// `right` some are infinite, or so large that rounding may have made them. None when the iteration does not converge.
+std::vector<std::complex<double>> pencil_eigenvalues(const std::vector<double>& left, const std::vector<double>& right,
+                                                     std::size_t size);
+
 // Eigenvalues and what rounding of the matrix, every number by half an ulp, may move each of them by: to first order,
 // in double.
 struct Uncertain {

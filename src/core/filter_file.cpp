@@ -10,11 +10,13 @@
 #include "core/array_bytes.h"
 #include "core/atomic_file.h"
 #include "core/conditioning.h"
+#include "core/filter_bytes.h"
 #include "core/filter_json.h"
 #include "core/form_file.h"
+#include "core/printable.h"
+#include "core/safetensors_bytes.h"
 #include "rtf/error.h"
 #include "rtf/executor.h"
-#include "rtf/safetensors.h"
 
 namespace rtf {
 namespace {
@@ -80,7 +82,7 @@ AnyTransferFunction with_length(Coefficients coefficients, std::size_t length) {
 AnyTransferFunction read_transfer_function(const json& file, const std::string& path) {
   for (const auto& [key, value] : file.items()) {
     if (key != "a" && key != "b" && key != "h0" && key != "length" && key != "form") {
-      fail(path, fmt::format("unknown key '{:.40}', expected a, b, h0 and length", key));
+      fail(path, fmt::format("unknown key '{}', expected a, b, h0 and length", printable(key)));
     }
   }
   for (const char* key : {"a", "b", "h0"}) {
@@ -102,18 +104,17 @@ AnyTransferFunction read_transfer_function(const json& file, const std::string& 
       assemble(json_matrix(file["a"], path, "a"), json_matrix(file["b"], path, "b"), std::move(h0), path), length);
 }
 
-AnyFilter read_json(const std::string& path) {
-  const json file = parse_json(read_file(path, "read_filter"), path, "read_filter");
+AnyFilter parse_json_filter(std::string_view text, const std::string& path) {
+  const json file = parse_json(text, path, "read_filter");
   if (!file.is_object()) fail(path, fmt::format("holds {}, expected an object with a, b and h0", json_text(file)));
   if (file.contains("form") && file["form"] != "tf") return read_form(file, path);
   return std::visit([](auto&& tf) -> AnyFilter { return std::move(tf); }, read_transfer_function(file, path));
 }
 
-AnyTransferFunction read_tensors(const std::string& path) {
-  const TensorFile file = read_safetensors(path);
+AnyTransferFunction from_tensors(const TensorFile& file, const std::string& path) {
   for (const auto& [name, array] : file.tensors) {
     if (name != "a" && name != "b" && name != "h0") {
-      fail(path, fmt::format("unknown tensor '{:.40}', expected a, b and h0", name));
+      fail(path, fmt::format("unknown tensor '{}', expected a, b and h0", printable(name)));
     }
   }
   for (const char* name : {"a", "b", "h0"}) {
@@ -139,10 +140,13 @@ AnyTransferFunction read_tensors(const std::string& path) {
 
 }  // namespace
 
-AnyFilter read_any_filter(const std::string& path) {
-  if (!is_safetensors(path)) return read_json(path);
-  return std::visit([](auto&& tf) -> AnyFilter { return std::move(tf); }, read_tensors(path));
+AnyFilter parse_filter(std::string_view bytes, const std::string& path) {
+  if (!is_safetensors(path)) return parse_json_filter(bytes, path);
+  return std::visit([](auto&& tf) -> AnyFilter { return std::move(tf); },
+                    from_tensors(parse_safetensors(bytes, path), path));
 }
+
+AnyFilter read_any_filter(const std::string& path) { return parse_filter(read_file(path, "read_filter"), path); }
 
 AnyTransferFunction read_filter(const std::string& path) { return to_coefficients(read_any_filter(path), path); }
 
@@ -176,10 +180,11 @@ AnyTransferFunction to_coefficients(AnyFilter filter, const std::string& path) {
   return join_channels(channels);
 }
 
-void write_filter(const std::string& path, const AnyTransferFunction& filter) {
-  const auto& c = std::visit([](const auto& value) -> const Coefficients& { return value; }, filter);
+namespace {
+
+// `trained` is `c`, or null for a plain numerator.
+std::string coefficient_bytes(const Coefficients& c, const TrainedTransferFunction* trained, const std::string& path) {
   validate(c, "write_filter");
-  const auto* trained = std::get_if<TrainedTransferFunction>(&filter);
   if (trained && (trained->length < 1 || trained->length > max_length)) {
     throw Error(ErrorCode::argument, "write_filter",
                 fmt::format("{}: length {} is not from 1 to 2^53", path, trained->length));
@@ -190,30 +195,42 @@ void write_filter(const std::string& path, const AnyTransferFunction& filter) {
     file.tensors["b"] = {{c.channels, c.order}, c.b, DataType::f64};
     file.tensors["h0"] = {{c.channels}, c.h0, DataType::f64};
     if (trained) file.metadata["length"] = fmt::format("{}", trained->length);
-    write_safetensors(path, file);
-    return;
+    return safetensors_bytes(file, path);
   }
   std::string text =
       fmt::format("{{\n  \"a\": {},\n  \"b\": {},\n  \"h0\": {}", matrix_text(c.a.data(), c.groups, c.order),
                   matrix_text(c.b.data(), c.channels, c.order), row_text(c.h0.data(), c.channels));
   if (trained) text += fmt::format(",\n  \"length\": {}", trained->length);
-  StagedFile(path, text + "\n}\n", "write_filter").commit();
+  return text + "\n}\n";
 }
 
-void write_any_filter(const std::string& path, const AnyFilter& filter) {
-  std::visit(
+}  // namespace
+
+std::string filter_bytes(const AnyFilter& filter, const std::string& path) {
+  return std::visit(
       [&](const auto& value) {
-        if constexpr (std::is_base_of_v<Coefficients, std::decay_t<decltype(value)>>) {
-          write_filter(path, value);
+        using Value = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<Value, TrainedTransferFunction>) {
+          return coefficient_bytes(value, &value, path);
+        } else if constexpr (std::is_same_v<Value, TransferFunction>) {
+          return coefficient_bytes(value, nullptr, path);
         } else {
           if (is_safetensors(path)) {
             throw Error(ErrorCode::argument, "write_filter",
                         fmt::format("{}: safetensors hold the form tf alone; write this one as JSON", path));
           }
-          StagedFile(path, form_text(value), "write_filter").commit();
+          return form_text(value);
         }
       },
       filter);
+}
+
+void write_any_filter(const std::string& path, const AnyFilter& filter) {
+  StagedFile(path, filter_bytes(filter, path), "write_filter").commit();
+}
+
+void write_filter(const std::string& path, const AnyTransferFunction& filter) {
+  write_any_filter(path, std::visit([](const auto& tf) -> AnyFilter { return tf; }, filter));
 }
 
 }  // namespace rtf

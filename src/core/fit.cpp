@@ -6,6 +6,7 @@
 #include "core/arguments.h"
 #include "core/fit_denominator.h"
 #include "core/fit_group.h"
+#include "core/row_matrix.h"
 #include "rtf/stability.h"
 
 namespace rtf {
@@ -26,6 +27,19 @@ std::size_t check_groups(const char* operation, std::size_t channels, const FitO
   return groups;
 }
 
+std::size_t check_kernel(const char* operation, std::span<const double> kernel, std::size_t channels,
+                         std::size_t length, const FitOptions& options) {
+  const std::size_t groups = check_groups(operation, channels, options);
+  if (length < 1) fail(ErrorCode::argument, operation, "length is 0; at least 1 is needed");
+  if (kernel.size() % channels != 0 || kernel.size() / channels != length)
+    fail(ErrorCode::argument, operation, "kernel has {} values, expected ({}, {})", kernel.size(), channels, length);
+  for (std::size_t i = 0; i < kernel.size(); ++i)
+    if (!std::isfinite(kernel[i]))
+      fail(ErrorCode::argument, operation, "kernel[{}][{}] is {}; samples must be finite", i / length, i % length,
+           kernel[i]);
+  return groups;
+}
+
 Fit empty_fit(std::size_t channels, std::size_t groups, std::size_t order) {
   Fit result;
   result.tf = make_coefficients(channels, groups, order);
@@ -39,15 +53,7 @@ Fit empty_fit(std::size_t channels, std::size_t groups, std::size_t order) {
 
 Fit fit(std::span<const double> kernel, std::size_t channels, std::size_t length, const FitOptions& options,
         Executor& executor) {
-  const std::size_t groups = check_groups("fit", channels, options), n = options.order;
-  if (length < 1) fail(ErrorCode::argument, "fit", "length is 0; at least 1 is needed");
-  if (kernel.size() % channels != 0 || kernel.size() / channels != length)
-    fail(ErrorCode::argument, "fit", "kernel has {} values, expected ({}, {})", kernel.size(), channels, length);
-  for (std::size_t i = 0; i < kernel.size(); ++i)
-    if (!std::isfinite(kernel[i]))
-      fail(ErrorCode::argument, "fit", "kernel[{}][{}] is {}; samples must be finite", i / length, i % length,
-           kernel[i]);
-
+  const std::size_t groups = check_kernel("fit", kernel, channels, length, options), n = options.order;
   Fit result = empty_fit(channels, groups, n);
   const std::size_t members = channels / groups;
   const Eigen::Map<const MatrixXd> columns(kernel.data(), static_cast<Index>(length), static_cast<Index>(channels));
@@ -64,6 +70,38 @@ Fit fit(std::span<const double> kernel, std::size_t channels, std::size_t length
       const auto channel = static_cast<std::size_t>(first + c);
       result.tf.h0[channel] = columns(0, first + c);
       result.error[channel] = relative(errors[c], columns.col(first + c).stableNorm());
+    }
+  });
+  return result;
+}
+
+StateSpaceFit fit_state_space(std::span<const double> kernel, std::size_t channels, std::size_t length,
+                              const FitOptions& options, Executor& executor) {
+  constexpr const char* operation = "fit_state_space";
+  const std::size_t groups = check_kernel(operation, kernel, channels, length, options), members = channels / groups;
+  if (options.method != FitMethod::hankel)
+    fail(ErrorCode::unsupported, operation, "only method hankel has a state space; the others fit coefficients");
+  StateSpaceFit result;
+  result.systems.resize(channels);
+  result.error.assign(channels, 0.0);
+  result.radius.assign(channels, 0.0);
+  result.hankel.resize(groups);
+  const Eigen::Map<const MatrixXd> columns(kernel.data(), static_cast<Index>(length), static_cast<Index>(channels));
+  parallel_for(executor, groups, [&](std::size_t g, std::size_t) {
+    const auto first = static_cast<Index>(g * members), count = static_cast<Index>(members);
+    const MatrixXd samples = columns.middleCols(first, count).bottomRows(static_cast<Index>(length) - 1);
+    const GroupSystem one = fit_group_system(samples, static_cast<Index>(options.order));
+    result.hankel[g].assign(one.hankel.begin(), one.hankel.end());
+    for (Index c = 0; c < count; ++c) {
+      const auto channel = static_cast<std::size_t>(first + c);
+      StateSpace& s = result.systems[channel];
+      s.order = static_cast<std::size_t>(one.A.rows());
+      s.A = values(one.A);
+      s.B = values(one.B);
+      s.C = values(one.C.row(c));
+      s.D = {columns(0, first + c)};
+      result.radius[channel] = one.radius;
+      result.error[channel] = relative(one.errors[c], columns.col(first + c).stableNorm());
     }
   });
   return result;
@@ -106,14 +144,14 @@ Fit fit_response(std::span<const double> angles, std::span<const std::complex<do
     const ResponseTarget target(angles, columns.middleCols(first, size), weight, static_cast<Index>(n));
     FitPoint point = best_numerators(target, n == 0 ? VectorXd() : prony_denominator(target));
     if (options.method == FitMethod::iterative && n > 0) point = improve(target, std::move(point));
-    const MatrixXd numerators = point.numerators() * target.norm.asDiagonal();
+    const MatrixXd numerators = point.numerators * target.norm.asDiagonal();
     std::copy(point.a.begin(), point.a.end(), result.tf.a.begin() + static_cast<std::ptrdiff_t>(g * n));
     result.radius[g] = pole_radius({point.a.data(), n});
     for (Index c = 0; c < size; ++c) {
       const auto channel = static_cast<std::size_t>(first + c);
       std::copy_n(numerators.col(c).data(), n, result.tf.b.begin() + static_cast<std::ptrdiff_t>(channel * n));
       result.tf.h0[channel] = numerators(static_cast<Index>(n), c);
-      result.error[channel] = point.rotated.col(c).tail(target.data.rows() - point.columns()).norm();
+      result.error[channel] = point.residual.col(c).norm();
     }
   });
   return result;

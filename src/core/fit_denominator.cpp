@@ -1,12 +1,13 @@
 #include "core/fit_denominator.h"
 
+#include <Eigen/QR>
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "core/eigenvalues.h"
-#include "core/hankel.h"
+#include "core/hankel_system.h"
 #include "core/minimum_phase.h"
 #include "core/roots.h"
 
@@ -19,7 +20,7 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
+constexpr double epsilon = std::numeric_limits<double>::epsilon();
 
 VectorXd vector(const std::vector<double>& x, Index size) {
   VectorXd result = VectorXd::Zero(size);
@@ -52,13 +53,15 @@ class StackedProblem {
 
 // In the change of a alone: numerators are eliminated by what their columns span.
 StackedProblem linearized(const FitTarget& target, const FitPoint& point) {
-  const Index n = target.order, below = target.data.rows() - point.columns();
+  const HouseholderQR<MatrixXd> factors(target.numerator_columns(point.a));
+  const MatrixXd rotated = factors.householderQ().adjoint() * target.data;
+  const Index n = target.order, below = target.data.rows() - factors.matrixQR().cols();
   StackedProblem problem(n);
   for (Index c = 0; c < target.data.cols(); ++c) {
-    MatrixXd columns = target.denominator_columns(point.a, point.response(c));
-    columns.applyOnTheLeft(point.factors.householderQ().adjoint());
+    MatrixXd columns = target.denominator_columns(point.a, target.data.col(c) - point.residual.col(c));
+    columns.applyOnTheLeft(factors.householderQ().adjoint());
     MatrixXd block(below, n + 1);
-    block << columns.bottomRows(below), point.rotated.col(c).tail(below);
+    block << columns.bottomRows(below), rotated.col(c).tail(below);
     problem.add(block);
   }
   return problem;
@@ -75,9 +78,7 @@ VectorXd damped_solution(const MatrixXd& R, const VectorXd& z, double damping) {
 }
 
 // Poles outside the circle moved to their mirror images inside.
-VectorXd reflected(const VectorXd& a) {
-  return vector(minimum_phase({a.data(), static_cast<std::size_t>(a.size())}), a.size());
-}
+VectorXd reflected(const VectorXd& a) { return vector(minimum_phase(view(a)), a.size()); }
 
 VectorXd with_poles_times(const VectorXd& a, double factor) {
   VectorXd scaled = a;
@@ -107,36 +108,6 @@ VectorXd characteristic(const MatrixXd& A, Index order) {
   return vector(rounded(expand(paired_roots(found))), order);
 }
 
-Index numerical_rank(const VectorXd& values, Index size) {
-  const double smallest = 10 * kEpsilon * static_cast<double>(size) * values[0];
-  return std::count_if(values.begin(), values.end(), [&](double value) { return value > smallest; });
-}
-
-// Balanced truncation to `order` of a kernel that is zero past its end: there the state is shifted by the projection of
-// the shift onto the leading vectors.
-VectorXd balanced_denominator(const HankelSpectrum& spectrum, Index order, Index size) {
-  const Index rows = spectrum.vectors.rows(), rank = std::min(order, numerical_rank(spectrum.values, rows));
-  const auto vectors = spectrum.vectors.leftCols(rank);
-  return characteristic(vectors.topRows(rows - 1).transpose() * vectors.bottomRows(rows - 1), size);
-}
-
-// The square part of the Hankel matrix that the samples fill; its vectors, shifted, are combinations of themselves.
-VectorXd era_denominator(const MatrixXd& samples, Index order) {
-  const Index rows = (samples.rows() + 1) / 2;
-  if (rows < 2) return VectorXd::Zero(order);
-  const HankelSpectrum spectrum = hankel_spectrum(samples, rows, std::min(order, rows - 1));
-  const Index rank = numerical_rank(spectrum.values, rows);
-  const auto vectors = spectrum.vectors.leftCols(rank);
-  const HouseholderQR<MatrixXd> qr(vectors.topRows(rows - 1));
-  return characteristic(qr.solve(vectors.bottomRows(rows - 1)), order);
-}
-
-// Whether the end of the samples is as good as zero.
-bool has_died_out(const MatrixXd& samples) {
-  const Index tail = std::max<Index>(1, samples.rows() / 16);
-  return samples.bottomRows(tail).cwiseAbs().maxCoeff() <= 1e-14 * samples.cwiseAbs().maxCoeff();
-}
-
 // Where a step leads. One that leaves the circle is mirrored, or made shorter: poles that belong on the circle would
 // only ever be thrown back by the mirror. Room to the circle is kept where the start has it. An error of infinity when
 // neither helps.
@@ -160,34 +131,23 @@ FitPoint stepped(const FitTarget& target, const FitPoint& from, const VectorXd& 
 
 }  // namespace
 
-MatrixXd FitPoint::numerators() const {
-  const Index n = columns();
-  MatrixXd result = rotated.topRows(n);
-  factors.matrixQR().topRows(n).triangularView<Eigen::Upper>().solveInPlace(result);
-  return result;
-}
-
-VectorXd FitPoint::response(Index channel) const {
-  VectorXd spanned = VectorXd::Zero(rotated.rows());
-  spanned.head(columns()) = rotated.col(channel).head(columns());
-  return factors.householderQ() * spanned;
-}
-
 FitPoint best_numerators(const FitTarget& target, VectorXd a) {
-  FitPoint point;
-  point.factors.compute(target.numerator_columns(a));
-  point.a = std::move(a);
-  point.rotated = point.factors.householderQ().adjoint() * target.data;
-  point.error = point.rotated.bottomRows(target.data.rows() - point.columns()).squaredNorm();
-  return point;
+  LeastSquares best = target.numerators(a);
+  const double error = best.residual.squaredNorm();
+  return {std::move(a), std::move(best.solution), std::move(best.residual), error};
 }
 
 VectorXd prony_denominator(const FitTarget& target) {
-  StackedProblem problem(target.order);
-  for (Index c = 0; c < target.data.cols(); ++c) problem.add(target.linear_equations(c));
-  Eigen::CompleteOrthogonalDecomposition<MatrixXd> solver;
-  solver.setThreshold(kEpsilon * static_cast<double>(target.data.rows()));
-  const VectorXd a = solver.compute(problem.R()).solve(problem.z());
+  VectorXd a;
+  if (const auto quick = target.quick_linear_solution()) {
+    a = *quick;
+  } else {
+    StackedProblem problem(target.order);
+    for (Index c = 0; c < target.data.cols(); ++c) problem.add(target.linear_equations(c));
+    Eigen::CompleteOrthogonalDecomposition<MatrixXd> solver;
+    solver.setThreshold(epsilon * static_cast<double>(target.data.rows()));
+    a = solver.compute(problem.R()).solve(problem.z());
+  }
   if (target.allows(a)) return a;
   const VectorXd inside = reflected(a);
   return target.allows(inside) ? inside : drawn_in(target, inside);
@@ -197,18 +157,18 @@ VectorXd hankel_denominator(const KernelTarget& target, VectorXd& values) {
   const Index n = target.order, rows = target.data.rows();
   const HankelSpectrum spectrum = hankel_spectrum(target.data, rows, n + 1);
   values = spectrum.values;
-  VectorXd balanced = balanced_denominator(spectrum, n, n);
+  VectorXd balanced = characteristic(balanced_system(spectrum, target.data, n).A, n);
   for (Index used = n / 2; !target.allows(balanced); used /= 2) {
     if (used == 0) {
       balanced.setZero();
       break;
     }
     const MatrixXd rest = target.data.bottomRows(rows - (n - used));
-    balanced = balanced_denominator(hankel_spectrum(rest, rest.rows(), used), used, n);
+    balanced = characteristic(balanced_system(hankel_spectrum(rest, rest.rows(), used), rest, used).A, n);
   }
   if (has_died_out(target.data)) return balanced;
   // Past the samples ERA promises nothing, so it has to be much better on them.
-  const VectorXd era = era_denominator(target.data, n);
+  const VectorXd era = characteristic(era_system(target.data, n).A, n);
   const bool better =
       target.allows(era) && best_numerators(target, era).error < 0.25 * best_numerators(target, balanced).error;
   return better ? era : balanced;
@@ -219,7 +179,7 @@ FitPoint improve(const FitTarget& target, FitPoint point) {
   constexpr double enough = 1e-4;         // relative decrease of the squared error that is still worth a step
   constexpr double little_damped = 1e-2;  // a step is small for want of something better, not for its damping
   double damping = 1e-3;
-  const double exact = std::pow(kEpsilon, 2) * static_cast<double>(target.data.size());
+  const double exact = std::pow(epsilon, 2) * static_cast<double>(target.data.size());
   for (int step = 0, slow = 0; step < most_steps && slow < 2 && point.error > exact; ++step) {
     const StackedProblem problem = linearized(target, point);
     const MatrixXd R = problem.R();

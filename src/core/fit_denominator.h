@@ -2,7 +2,6 @@
 #pragma once
 
 #include <Eigen/Core>
-#include <Eigen/QR>
 
 #include "core/fit_target.h"
 
@@ -11,13 +10,9 @@ namespace rtf {
 // A denominator and the best numerators for it.
 struct FitPoint {
   Eigen::VectorXd a;
-  Eigen::HouseholderQR<Eigen::MatrixXd> factors;  // of the numerators' columns
-  Eigen::MatrixXd rotated;                        // Q^T data; below the first columns() rows lies the residual
-  double error = 0;                               // sum of squares of the residual, over all channels
-
-  Eigen::Index columns() const { return factors.matrixQR().cols(); }
-  Eigen::MatrixXd numerators() const;  // (columns, channels), for the data as divided by their norms
-  Eigen::VectorXd response(Eigen::Index channel) const;
+  Eigen::MatrixXd numerators;  // (columns, channels), for the data as divided by their norms
+  Eigen::MatrixXd residual;    // (rows, channels)
+  double error = 0;            // sum of squares of the residual, over all channels
 };
 
 FitPoint best_numerators(const FitTarget& target, Eigen::VectorXd a);

@@ -3,8 +3,11 @@
 #include <cmath>
 #include <limits>
 
+#include "core/eigenvalues.h"
 #include "core/fit_denominator.h"
+#include "core/hankel_system.h"
 #include "core/polynomial.h"
+#include "core/row_matrix.h"
 
 namespace rtf {
 
@@ -14,15 +17,13 @@ using Eigen::VectorXd;
 
 namespace {
 
-std::span<const double> view(const VectorXd& x) { return {x.data(), static_cast<std::size_t>(x.size())}; }
-
 // Keeps the best of several denominators, judged by the filters that they make.
 class Best {
  public:
   Best(const FitTarget& target, const MatrixXd& samples) : target_(target), samples_(samples) {}
 
   void consider(FitPoint candidate) {
-    MatrixXd b = candidate.numerators() * target_.norm.asDiagonal();
+    MatrixXd b = candidate.numerators * target_.norm.asDiagonal();
     const VectorXd errors = kernel_errors(candidate.a, b, samples_);
     double sum = 0;
     for (Index c = 0; c < errors.size(); ++c)
@@ -42,7 +43,48 @@ class Best {
   double error_ = std::numeric_limits<double>::infinity();
 };
 
+double radius(const MatrixXd& A) {
+  const auto found = eigenvalues(values(A), static_cast<std::size_t>(A.rows()), MatrixShape::dense, "fit");
+  return found.empty() ? 0 : std::abs(found.front());
+}
+
+VectorXd column_norms(const MatrixXd& x) {
+  VectorXd norms(x.cols());
+  for (Index c = 0; c < x.cols(); ++c) norms[c] = x.col(c).stableNorm();
+  return norms;
+}
+
 }  // namespace
+
+GroupSystem fit_group_system(const MatrixXd& samples, Index order) {
+  GroupSystem result{MatrixXd(0, 0), VectorXd(0), MatrixXd(samples.cols(), 0), VectorXd(), column_norms(samples), 0};
+  if (order == 0 || (samples.array() == 0).all()) return result;
+  const KernelTarget target(samples, order);
+  const Index rows = samples.rows();
+  const HankelSpectrum spectrum = hankel_spectrum(target.data, rows, order + 1);
+  HankelSystem best = balanced_system(spectrum, target.data, order);
+  MatrixXd residual = target.data - best.kernels(rows);
+  result.radius = radius(best.A);
+  if (!has_died_out(target.data)) {
+    // As for denominators: stable, and half the error.
+    HankelSystem era = era_system(target.data, order);
+    const double era_radius = radius(era.A);
+    const MatrixXd left = target.data - era.kernels(rows);
+    if (era_radius < 1 && left.squaredNorm() < 0.25 * residual.squaredNorm()) {
+      best = std::move(era);
+      residual = left;
+      result.radius = era_radius;
+    }
+  }
+  const VectorXd root = best.values.cwiseSqrt();
+  result.A = root.asDiagonal() * best.A * root.cwiseInverse().asDiagonal();
+  result.B = root.cwiseProduct(best.B);
+  result.C = target.norm.asDiagonal() * best.C * root.cwiseInverse().asDiagonal();
+  result.hankel = spectrum.values;
+  if (samples.cols() == 1) result.hankel *= target.norm[0];
+  result.errors = column_norms(residual).cwiseProduct(target.norm);
+  return result;
+}
 
 GroupFit fit_group(const MatrixXd& samples, Index order, FitMethod method, std::span<const VectorXd> starts) {
   GroupFit result{VectorXd::Zero(order), MatrixXd::Zero(order, samples.cols()), VectorXd()};
@@ -72,7 +114,7 @@ MatrixXd fit_numerators(const MatrixXd& samples, const VectorXd& a) {
   if (order < rows) {
     if (order == 0) return MatrixXd::Zero(0, samples.cols());
     const KernelTarget target(samples, order);
-    return best_numerators(target, a).numerators() * target.norm.asDiagonal();
+    return target.numerators(a).solution * target.norm.asDiagonal();
   }
   // As many numbers as samples: B = A h.
   MatrixXd b = MatrixXd::Zero(order, samples.cols());

@@ -19,6 +19,17 @@ struct GroupFit {
 GroupFit fit_group(const Eigen::MatrixXd& samples, Eigen::Index order, FitMethod method,
                    std::span<const Eigen::VectorXd> starts = {});
 
+// Balanced: both Gramians are diagonal and equal. hankel as in Fit, errors as kernel_errors.
+struct GroupSystem {
+  Eigen::MatrixXd A;
+  Eigen::VectorXd B;
+  Eigen::MatrixXd C;  // (channels, states)
+  Eigen::VectorXd hankel, errors;
+  double radius = 0;  // largest pole modulus
+};
+
+GroupSystem fit_group_system(const Eigen::MatrixXd& samples, Eigen::Index order);
+
 // The best numerators (order, channels) for a given denominator.
 Eigen::MatrixXd fit_numerators(const Eigen::MatrixXd& samples, const Eigen::VectorXd& a);
 

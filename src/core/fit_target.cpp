@@ -24,8 +24,6 @@ constexpr double allowed_bound = refused_bound / 10;
 // Samples over which the condition of a fit to a frequency response is judged.
 constexpr std::size_t response_length = 4096;
 
-std::span<const double> view(const VectorXd& x) { return {x.data(), static_cast<std::size_t>(x.size())}; }
-
 bool holds(const VectorXd& a, std::size_t length) {
   return a.allFinite() && recurrence_bound(condition(view(a), length)) <= allowed_bound && is_stable(view(a));
 }
@@ -57,6 +55,17 @@ void FitTarget::set_data(MatrixXd values) {
   }
 }
 
+LeastSquares FitTarget::numerators(const VectorXd& a) const {
+  const Eigen::HouseholderQR<MatrixXd> factors(numerator_columns(a));
+  const Index columns = factors.matrixQR().cols();
+  LeastSquares result{MatrixXd(), factors.householderQ().adjoint() * data};
+  result.solution = result.residual.topRows(columns);
+  factors.matrixQR().topRows(columns).triangularView<Eigen::Upper>().solveInPlace(result.solution);
+  result.residual.topRows(columns).setZero();
+  result.residual.applyOnTheLeft(factors.householderQ());
+  return result;
+}
+
 KernelTarget::KernelTarget(const MatrixXd& samples, Index order_) {
   order = order_;
   set_data(samples);
@@ -77,6 +86,21 @@ MatrixXd KernelTarget::linear_equations(Index channel) const {
   for (Index k = 1; k <= order; ++k) equations.col(k - 1) = -data.col(channel).segment(order - k, rows);
   equations.col(order) = data.col(channel).tail(rows);
   return equations;
+}
+
+LeastSquares KernelTarget::numerators(const VectorXd& a) const {
+  VectorXd series = VectorXd::Zero(order - 1 + data.rows());
+  series.tail(data.rows()) = divide(VectorXd::Unit(data.rows(), 0), a);
+  auto quick = Toeplitz(std::move(series), order).solve(data);
+  return quick ? *std::move(quick) : FitTarget::numerators(a);
+}
+
+std::optional<VectorXd> KernelTarget::quick_linear_solution() const {
+  const Index rows = data.rows() - order;
+  if (rows < order) return std::nullopt;
+  const MatrixXd right = -data.bottomRows(rows).reshaped();
+  const auto quick = Toeplitz(data.topRows(data.rows() - 1), order).solve(right);
+  return quick ? std::optional<VectorXd>(quick->solution) : std::nullopt;
 }
 
 bool KernelTarget::allows(const VectorXd& a) const { return holds(a, static_cast<std::size_t>(data.rows()) + 1); }

@@ -4,9 +4,14 @@
 
 #include <Eigen/Core>
 #include <complex>
+#include <optional>
 #include <span>
 
+#include "core/toeplitz.h"
+
 namespace rtf {
+
+inline std::span<const double> view(const Eigen::VectorXd& x) { return {x.data(), static_cast<std::size_t>(x.size())}; }
 
 class FitTarget {
  public:
@@ -22,6 +27,10 @@ class FitTarget {
   virtual Eigen::MatrixXd denominator_columns(const Eigen::VectorXd& a, const Eigen::VectorXd& response) const = 0;
   // The equations A data = N of a channel with N eliminated, for linear least squares in a: |last column - others a|.
   virtual Eigen::MatrixXd linear_equations(Eigen::Index channel) const = 0;
+  // The numerators that are best for a, (columns, channels), and what they leave of the data.
+  virtual LeastSquares numerators(const Eigen::VectorXd& a) const;
+  // The solution of the linear equations of all channels, where a quick way holds its digits.
+  virtual std::optional<Eigen::VectorXd> quick_linear_solution() const { return std::nullopt; }
   // Stable, and a recurrence of this denominator keeps its digits.
   virtual bool allows(const Eigen::VectorXd& a) const = 0;
 
@@ -37,6 +46,8 @@ class KernelTarget : public FitTarget {
   Eigen::MatrixXd numerator_columns(const Eigen::VectorXd& a) const override;
   Eigen::MatrixXd denominator_columns(const Eigen::VectorXd& a, const Eigen::VectorXd& response) const override;
   Eigen::MatrixXd linear_equations(Eigen::Index channel) const override;
+  LeastSquares numerators(const Eigen::VectorXd& a) const override;
+  std::optional<Eigen::VectorXd> quick_linear_solution() const override;
   bool allows(const Eigen::VectorXd& a) const override;
 };
 

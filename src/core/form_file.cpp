@@ -6,6 +6,7 @@
 #include <initializer_list>
 
 #include "core/filter_json.h"
+#include "core/printable.h"
 
 namespace rtf {
 namespace {
@@ -31,7 +32,7 @@ class Reader {
     for (const char* name : required) names += (names.empty() ? "" : ", ") + std::string(name);
     for (const auto& [key, value] : object_.items())
       if (!(key == "form" && place_.empty()) && !among(required, key) && !among(optional, key))
-        fail_reading(path_, fmt::format("unknown key '{:.40}', form {} has {}", at(key), form, names));
+        fail_reading(path_, fmt::format("unknown key '{}', form {} has {}", at(printable(key)), form, names));
     for (const char* name : required)
       if (!object_.contains(name))
         fail_reading(path_, fmt::format("has no '{}', form {} has {}", at(name), form, names));

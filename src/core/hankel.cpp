@@ -17,7 +17,7 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
+constexpr double epsilon = std::numeric_limits<double>::epsilon();
 
 // Up to this size all eigenvectors are cheaper than a few.
 constexpr Index dense_size = 160;
@@ -154,7 +154,7 @@ class Lanczos {
     if (steps_ == H_.size) return;
     orthogonalize(next);
     const double norm = next.norm();
-    off_diagonal_.push_back(norm > 10 * kEpsilon * largest_ ? norm : 0.0);
+    off_diagonal_.push_back(norm > 10 * epsilon * largest_ ? norm : 0.0);
     if (off_diagonal_.back() == 0) return start_chain();
     push(next / norm);
   }

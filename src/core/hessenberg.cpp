@@ -46,7 +46,7 @@ Determinants determinants(const Row& m, const Row& b, const Row& c, const Wide& 
   std::vector<WideComplex> last;
   for (const Wide& x : c) last.emplace_back(-x);
   last.emplace_back(d);
-  WideComplex product(1.0);
+  ScaledProduct product;
   std::vector<WideComplex> current = n > 0 ? row_of(0) : last;
   for (std::size_t k = 0; k < n; ++k) {
     std::vector<WideComplex> next;  // both from column k on
@@ -54,10 +54,10 @@ Determinants determinants(const Row& m, const Row& b, const Row& c, const Wide& 
       next = row_of(k + 1);
       if (norm(current[0]) < norm(next[0])) {
         std::swap(current, next);
-        product = WideComplex(Wide(0.0)) - product;
+        product.value = WideComplex(Wide(0.0)) - product.value;
       }
     }
-    product = product * current[0];
+    product.multiply(current[0]);
     const WideComplex inverse = reciprocal(current[0]);
     const auto eliminate = [&](WideComplex* row) {
       const WideComplex factor = row[0] * inverse;

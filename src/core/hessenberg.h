@@ -15,7 +15,8 @@ void reduce_to_hessenberg(std::vector<DoubleDouble>& m, std::vector<DoubleDouble
 
 // det(zI - m) and d + c (zI - m)^-1 b for m of that shape: O(n^2).
 struct Determinants {
-  WideComplex denominator, response;
+  ScaledProduct denominator;
+  WideComplex response;
 };
 Determinants determinants(const std::vector<DoubleDouble>& m, const std::vector<DoubleDouble>& b,
                           const std::vector<DoubleDouble>& c, const DoubleDouble& d, const WideComplex& z);

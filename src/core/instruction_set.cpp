@@ -24,7 +24,8 @@ const char* name(InstructionSet set) {
 
 std::vector<InstructionSet> instruction_sets() {
   std::vector<InstructionSet> sets{InstructionSet::portable};
-#if defined(__x86_64__)
+// Clang before 18 does not know the levels by name: what it builds is portable.
+#if defined(__x86_64__) && (!defined(__clang__) || __clang_major__ >= 18)
   __builtin_cpu_init();
   if (__builtin_cpu_supports("x86-64-v2")) sets.push_back(InstructionSet::v2);
   if (__builtin_cpu_supports("x86-64-v3")) sets.push_back(InstructionSet::v3);

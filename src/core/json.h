@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/printable.h"
 #include "rtf/error.h"
 
 namespace rtf {
@@ -18,6 +19,9 @@ namespace rtf {
 inline nlohmann::json parse_json(std::string_view text, const std::string& where, const char* operation) {
   using nlohmann::json;
   constexpr int max_depth = 8;
+  // The parser takes a zero byte for the end of the text and would not see what follows.
+  if (const std::size_t at = text.find('\0'); at != text.npos)
+    throw Error(ErrorCode::format, operation, fmt::format("{}: not valid JSON: byte {} is 0", where, at));
   std::vector<std::set<std::string>> keys;  // of the objects now open
   const auto inspect = [&](int depth, json::parse_event_t event, json& parsed) {
     if (depth > max_depth) {
@@ -27,7 +31,7 @@ inline nlohmann::json parse_json(std::string_view text, const std::string& where
     if (event == json::parse_event_t::object_end) keys.pop_back();
     if (event == json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second) {
       throw Error(ErrorCode::format, operation,
-                  fmt::format("{}: key '{:.40}' appears twice", where, parsed.get<std::string>()));
+                  fmt::format("{}: key '{}' appears twice", where, printable(parsed.get<std::string>())));
     }
     return true;
   };

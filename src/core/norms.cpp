@@ -12,6 +12,7 @@
 #include "core/lattice.h"
 #include "core/lyapunov.h"
 #include "core/polynomial.h"
+#include "core/row_matrix.h"
 #include "rtf/executor.h"
 #include "rtf/response.h"
 #include "rtf/stability.h"
@@ -19,10 +20,8 @@
 namespace rtf {
 namespace {
 
-using RowMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 struct Channel {
   std::span<const double> a, b;
@@ -182,7 +181,7 @@ std::vector<double> h2_norm(const TransferFunction& tf) {
     const auto lattice = to_lattice(channel.a, channel.b);
     // C P C^T with P = I.
     for (std::size_t m = 0; lattice && m < tf.order; ++m) norms[c] = std::hypot(norms[c], lattice->output[m]);
-    if (!lattice) norms[c] = kInfinity;
+    if (!lattice) norms[c] = infinity;
   });
   return norms;
 }
@@ -204,10 +203,8 @@ std::vector<double> hankel_singular_values(const TransferFunction& tf) {
       fail(ErrorCode::unstable, operation,
            "channel {} has poles up to radius {:.12g}; all must be inside the unit circle", c, pole_radius(channel.a));
     // The reachability Gramian is I, so these are the singular values of the observability Gramian's factor.
-    const auto n = static_cast<Eigen::Index>(tf.order);
-    const std::vector<double> transition = lattice->transition();
-    const Eigen::MatrixXd A = Eigen::Map<const RowMatrix>(transition.data(), n, n);
-    const Eigen::MatrixXd C = Eigen::Map<const Eigen::RowVectorXd>(lattice->output.data(), n);
+    const Eigen::MatrixXd A = matrix(lattice->transition(), tf.order, tf.order);
+    const Eigen::MatrixXd C = matrix(lattice->output, 1, tf.order);
     const Eigen::VectorXd found = Eigen::JacobiSVD<Eigen::MatrixXd>(gramian_factor(A, C, operation)).singularValues();
     std::transform(found.begin(), found.end(), values.begin() + static_cast<std::ptrdiff_t>(c * tf.order),
                    [&](double value) { return std::ldexp(value, exponent); });
@@ -224,7 +221,7 @@ std::vector<Peak> h_infinity_norm(const TransferFunction& tf) {
     if (channel.is_gain()) {
       peaks[c] = {std::abs(channel.h0), 0};
     } else if (!is_stable(channel.a)) {
-      peaks[c] = {kInfinity, kNan};
+      peaks[c] = {infinity, not_a_number};
     } else {
       peaks[c] = PeakSearch(view, c).run();
     }

@@ -10,12 +10,14 @@
 #include "core/array_bytes.h"
 #include "core/atomic_file.h"
 #include "core/npy_bytes.h"
+#include "core/printable.h"
 #include "rtf/error.h"
 
 namespace rtf {
 namespace {
 
 constexpr std::string_view magic = "\x93NUMPY";
+constexpr std::size_t max_dimensions = 64;  // NumPy's own limit; to_c_order takes time for each of them
 
 [[noreturn]] void fail(const std::string& path, const std::string& why, ErrorCode code = ErrorCode::format) {
   throw Error(code, "read_npy", fmt::format("{}: {}", path, why));
@@ -45,11 +47,12 @@ class HeaderParser {
       } else if (key == "shape" && !header.shape) {
         header.shape = tuple();
       } else {
-        malformed(fmt::format("unexpected key '{}'", key));
+        malformed(fmt::format("unexpected key '{}'", printable(key)));
       }
       if (!accept(',') && peek() != '}') malformed("expected ',' or '}'");
     }
-    if (peek() != '\0') malformed("text after the closing brace");
+    peek();
+    if (position_ != text_.size()) malformed("text after the closing brace");
     if (!header.type || !header.fortran_order || !header.shape) {
       malformed("expected the keys descr, fortran_order and shape");
     }
@@ -89,7 +92,7 @@ class HeaderParser {
     };
     if (peek() == '[') unsupported("with fields");
     const std::string_view descr = quoted();
-    if (descr != "<f4" && descr != "<f8") unsupported(fmt::format("'{}'", descr));
+    if (descr != "<f4" && descr != "<f8") unsupported(fmt::format("'{}'", printable(descr)));
     return descr == "<f4" ? DataType::f32 : DataType::f64;
   }
 
@@ -116,6 +119,7 @@ class HeaderParser {
       if (error != std::errc()) malformed("the shape holds something other than sizes");
       position_ += static_cast<std::size_t>(stop - begin);
       accept('L');  // Python 2 wrote long integers so
+      if (shape.size() == max_dimensions) malformed(fmt::format("more than {} dimensions", max_dimensions));
       shape.push_back(size);
       if (!accept(',') && peek() != ')') malformed("expected ',' or ')' in the shape");
     }
@@ -142,11 +146,14 @@ std::vector<double> to_c_order(const std::vector<double>& values, const std::vec
 
 // Everything before the values.
 std::string npy_header(const std::string& descr, const std::vector<std::size_t>& shape, const std::string& path) {
+  if (shape.size() > max_dimensions) {
+    throw Error(ErrorCode::argument, "write_npy",
+                fmt::format("{}: {} dimensions, at most {} are possible", path, shape.size(), max_dimensions));
+  }
   std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}", descr,
                                    fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
   constexpr std::size_t prefix = 10, alignment = 64;  // magic, version and length; numpy maps the values at 64 bytes
   header.append((alignment - (prefix + header.size() + 1) % alignment) % alignment, ' ').push_back('\n');
-  if (header.size() > 0xffff) throw Error(ErrorCode::argument, "write_npy", path + ": too many dimensions");
   std::string bytes{magic};
   bytes += {'\x01', '\x00', static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)};
   return bytes + header;
@@ -154,8 +161,7 @@ std::string npy_header(const std::string& descr, const std::vector<std::size_t>&
 
 }  // namespace
 
-Array read_npy(const std::string& path) {
-  const std::string bytes = read_file(path, "read_npy");
+Array parse_npy(std::string_view bytes, const std::string& path) {
   std::string_view rest = bytes;
   if (!rest.starts_with(magic)) fail(path, "not an npy file (it does not begin with \\x93NUMPY)");
   rest.remove_prefix(magic.size());
@@ -194,6 +200,8 @@ Array read_npy(const std::string& path) {
   if (*header.fortran_order) array.values = to_c_order(array.values, array.shape);
   return array;
 }
+
+Array read_npy(const std::string& path) { return parse_npy(read_file(path, "read_npy"), path); }
 
 std::string npy_bytes(const Array& array, const std::string& path) {
   std::string bytes = npy_header(array.type == DataType::f32 ? "<f4" : "<f8", array.shape, path);

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "core/conjugate_pairs.h"
+#include "core/root_pairs.h"
 #include "core/roots.h"
 
 namespace rtf {

@@ -12,8 +12,8 @@
 namespace rtf {
 namespace {
 
-constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
-constexpr double kTolerance = 1e-12;
+constexpr double epsilon = std::numeric_limits<double>::epsilon();
+constexpr double tolerance = 1e-12;
 
 template <class T>
 std::complex<double> narrowed(const Complex<T>& x) {
@@ -50,7 +50,7 @@ template <class T>
 Evaluation evaluate(const CoefficientsView& tf, std::size_t channel, double angle) {
   // Half an ulp away from a multiple of pi / 2 that multiple is meant: there poles on an axis are met, and H may be
   // real.
-  const auto on_axis = [&](double x) { return std::abs(x) <= 0.5 * kEpsilon * std::abs(angle) ? 0.0 : x; };
+  const auto on_axis = [&](double x) { return std::abs(x) <= 0.5 * epsilon * std::abs(angle) ? 0.0 : x; };
   const Complex<T> w{T(on_axis(std::cos(angle))), T(on_axis(-std::sin(angle)))};
   const double h0 = tf.h0[channel];
   const Sums<T> a = horner(tf.denominator(channel), tf.order, w), b = horner(tf.numerator(channel), tf.order, w);
@@ -65,8 +65,8 @@ Evaluation evaluate(const CoefficientsView& tf, std::size_t channel, double angl
 CirclePoint circle_point(const CoefficientsView& tf, std::size_t channel, double angle) {
   const auto [point, A_rounded, N_rounded] = evaluate<double>(tf, channel, angle);
   // Every step of Horner's rule, by a factor of modulus 1, rounds by less than 4 units of its result.
-  const bool holds = 2 * kEpsilon * A_rounded <= kTolerance * std::abs(point.A) &&
-                     2 * kEpsilon * N_rounded <= kTolerance * std::abs(point.N);
+  const bool holds = 2 * epsilon * A_rounded <= tolerance * std::abs(point.A) &&
+                     2 * epsilon * N_rounded <= tolerance * std::abs(point.N);
   return holds ? point : evaluate<DoubleDouble>(tf, channel, angle).point;
 }
 

@@ -10,101 +10,12 @@
 #include "core/conjugate_pairs.h"
 #include "core/eigenvalues.h"
 #include "core/leja_order.h"
+#include "core/root_pairs.h"
 
 namespace rtf {
 namespace {
 
 using Wide = DoubleDouble;
-
-Wide square_root(Wide x) {
-  if (!(x.high > 0)) return 0.0;
-  const double root = std::sqrt(x.high);
-  return Wide(root) + (x - exact_product(root, root)) * Wide(0.5 / root);
-}
-
-// Two roots that share a real quadratic z^2 - sum z + product; real or complex, whichever it says.
-struct Pair {
-  Wide sum, product;
-
-  Wide discriminant() const {
-    const Wide half = sum * Wide(0.5);
-    return half * half - product;
-  }
-  bool complex() const { return discriminant() < Wide(0.0); }
-  std::pair<WideComplex, WideComplex> roots() const {
-    const Wide half = sum * Wide(0.5), d = discriminant();
-    if (d < Wide(0.0)) {
-      const Wide im = square_root(-d);
-      return {{half, im}, {half, -im}};
-    }
-    const Wide root = square_root(d), large = half.high < 0 ? half - root : half + root;
-    return {large, large.high == 0 ? Wide(0.0) : product * reciprocal(large)};
-  }
-};
-
-// All roots as pairs, and one left over when their number is odd.
-struct Pairs {
-  std::vector<Pair> pairs;
-  std::vector<Wide> single;  // none or one
-
-  std::vector<WideComplex> roots() const {
-    std::vector<WideComplex> all;
-    for (const Pair& pair : pairs) {
-      const auto [first, second] = pair.roots();
-      all.push_back(first);
-      all.push_back(second);
-    }
-    for (const Wide& x : single) all.push_back(x);
-    return all;
-  }
-};
-
-// Neighbours on the axis become pairs, the closest first: two that are nearly equal may turn out to be complex. Pairs
-// are in the order in which they are multiplied.
-Pairs paired(std::vector<Wide> real, const std::vector<WideComplex>& upper) {
-  Pairs result;
-  for (const WideComplex& x : upper) result.pairs.push_back({x.re + x.re, norm(x)});
-  std::sort(real.begin(), real.end());
-  while (real.size() > 1) {
-    std::size_t closest = 0;
-    for (std::size_t i = 1; i + 1 < real.size(); ++i)
-      if (real[i + 1] - real[i] < real[closest + 1] - real[closest]) closest = i;
-    const Wide x = real[closest], y = real[closest + 1];
-    result.pairs.push_back({x + y, x * y});
-    real.erase(real.begin() + static_cast<std::ptrdiff_t>(closest),
-               real.begin() + static_cast<std::ptrdiff_t>(closest) + 2);
-  }
-  for (const Wide& x : real) result.single.push_back(x);
-  std::vector<std::vector<std::complex<double>>> places;
-  for (const Pair& pair : result.pairs) places.push_back({rounded(pair.roots().first), rounded(pair.roots().second)});
-  std::vector<Pair> ordered;
-  for (const std::size_t i : leja_order(places)) ordered.push_back(result.pairs[i]);
-  result.pairs = std::move(ordered);
-  return result;
-}
-
-// Values whose conjugates are among them but for rounding. One that is nearer to its own conjugate than to any other's
-// is real.
-Pairs paired(const std::vector<WideComplex>& values) {
-  std::vector<Wide> real;
-  std::vector<WideComplex> upper, lower;
-  for (const WideComplex& x : values) (x.im < Wide(0.0) ? lower : upper).push_back(x);
-  std::sort(upper.begin(), upper.end(), [](const WideComplex& x, const WideComplex& y) { return y.im < x.im; });
-  std::vector<WideComplex> kept;
-  for (const WideComplex& x : upper) {
-    const auto nearest = std::min_element(lower.begin(), lower.end(), [&](const WideComplex& y, const WideComplex& z) {
-      return norm(x - conj(y)) < norm(x - conj(z));
-    });
-    if (nearest == lower.end() || norm(x - conj(x)) < norm(x - conj(*nearest))) {
-      real.push_back(x.re);
-      continue;
-    }
-    kept.emplace_back((x.re + nearest->re) * Wide(0.5), (x.im - nearest->im) * Wide(0.5));
-    lower.erase(nearest);
-  }
-  for (const WideComplex& x : lower) real.push_back(x.re);
-  return paired(std::move(real), kept);
-}
 
 template <class T>
 void append_factor(const Factor<T>& factor, std::size_t degree, std::vector<T>& polynomial) {
@@ -115,10 +26,10 @@ void append_factor(const Factor<T>& factor, std::size_t degree, std::vector<T>& 
   }
 }
 
-std::vector<Wide> expand(const Pairs& pairs) {
+std::vector<Wide> expand(const RootPairs& pairs) {
   std::vector<Wide> polynomial{1.0};
   for (const Wide& x : pairs.single) append_factor(real_factor(x), 1, polynomial);
-  for (const Pair& pair : pairs.pairs) append_factor<Wide>({-pair.sum, pair.product}, 2, polynomial);
+  for (const RootPair& pair : pairs.pairs) append_factor<Wide>({-pair.sum, pair.product}, 2, polynomial);
   return polynomial;
 }
 
@@ -140,7 +51,7 @@ double residual(const std::vector<Wide>& expanded, std::span<const Wide> c, cons
 }
 
 // Roots that coincide have no Newton step: moves them apart by far less than a double tells.
-void separate(std::vector<Pair>& pairs) {
+void separate(std::vector<RootPair>& pairs) {
   for (std::size_t p = 0; p < pairs.size(); ++p) {
     for (std::size_t q = 0; q < p; ++q)
       if ((pairs[p].sum - pairs[q].sum).high == 0 && (pairs[p].product - pairs[q].product).high == 0)
@@ -153,20 +64,24 @@ void separate(std::vector<Pair>& pairs) {
 // two real roots meet and leave the axis it is taken for their sum and product, which are smooth there. `polynomial`
 // gives its value at a point; `moved` becomes the largest step beside its root.
 template <class Polynomial>
-Pairs improved(Pairs old, const Polynomial& polynomial, double& moved) {
+RootPairs improved(RootPairs old, const Polynomial& polynomial, double& moved) {
   separate(old.pairs);
   const std::vector<WideComplex> roots = old.roots();
   moved = 0;
   const auto step = [&](std::size_t i) {
-    WideComplex product(1.0);
+    ScaledProduct product;
     for (std::size_t j = 0; j < roots.size(); ++j)
-      if (j != i) product = product * (roots[i] - roots[j]);
-    const WideComplex result = polynomial(roots[i]) * reciprocal(product);
+      if (j != i) product.multiply(roots[i] - roots[j]);
+    ScaledProduct quotient = polynomial(roots[i]);
+    quotient.multiply(reciprocal(product.value));
+    const int exponent = quotient.exponent - product.exponent;
+    const WideComplex result(scale_by_power_of_two(quotient.value.re, exponent),
+                             scale_by_power_of_two(quotient.value.im, exponent));
     const double share = std::abs(rounded(result)) / std::abs(rounded(roots[i]));
     moved = share > moved || std::isnan(share) ? share : moved;
     return result;
   };
-  Pairs result;
+  RootPairs result;
   for (std::size_t p = 0; p < old.pairs.size(); ++p) {
     const WideComplex x = roots[2 * p], y = roots[2 * p + 1], dx = step(2 * p);
     const WideComplex dy = old.pairs[p].complex() ? conj(dx) : step(2 * p + 1);
@@ -184,19 +99,19 @@ Pairs improved(Pairs old, const Polynomial& polynomial, double& moved) {
 constexpr double exact = 0x1p-94, close = 0x1p-80;
 
 struct Refined {
-  Pairs roots;
+  RootPairs roots;
   double error;
 };
 
 // Simple roots need two steps or three. Of a repeated root the error halves and the residual shrinks by about e.
-Refined refined(const Pairs& start, std::span<const Wide> c) {
+Refined refined(const RootPairs& start, std::span<const Wide> c) {
   const std::vector<double> scale = scales(start.roots());
   Refined best{start, residual(expand(start), c, scale)};
-  Pairs current = start;
+  RootPairs current = start;
   const auto polynomial = [&](const WideComplex& x) {
     WideComplex value(1.0);
     for (const Wide& coefficient : c) value = value * x + WideComplex(coefficient);
-    return value;
+    return ScaledProduct{value};
   };
   double moved = 0;
   for (int sweep = 0, failures = 0; sweep < 100 && failures < 12 && best.error > exact; ++sweep) {
@@ -209,12 +124,8 @@ Refined refined(const Pairs& start, std::span<const Wide> c) {
   return best;
 }
 
-Roots as_roots(const Pairs& pairs) {
-  Roots roots;
-  for (const Pair& pair : pairs.pairs) append_quadratic(pair.sum, pair.product, roots);
-  roots.real.insert(roots.real.end(), pairs.single.begin(), pairs.single.end());
-  return roots;
-}
+// Up to this order eigenvalues take less than a tenth of a second.
+constexpr std::size_t matrix_order = 128;
 
 }  // namespace
 
@@ -224,11 +135,24 @@ std::vector<double> rounded(std::span<const DoubleDouble> row) {
   return values;
 }
 
-Roots refined_roots(const Roots& start, const std::function<WideComplex(const WideComplex&)>& polynomial) {
+std::vector<std::complex<double>> double_roots(std::span<const double> c, const char* operation) {
+  const std::size_t n = c.size();
+  if (n > matrix_order && c.back() != 0) {
+    std::vector<WideComplex> found;
+    for (const Complex<double>& x : aberth_roots(c)) found.emplace_back(x.re, x.im);
+    if (found.size() == n) return listed(as_roots(paired(found)));
+  }
+  std::vector<double> companion(n * n, 0.0);
+  for (std::size_t k = 0; k < n; ++k) companion[k] = -c[k];
+  for (std::size_t k = 1; k < n; ++k) companion[k * n + k - 1] = 1.0;
+  return eigenvalues(companion, n, MatrixShape::hessenberg, operation);
+}
+
+RefinedRoots refined_roots(const Roots& start, const std::function<ScaledProduct(const WideComplex&)>& polynomial) {
   constexpr double least_step = 0x1p-98;
-  Pairs current = paired(start.real, start.upper), best = current;
+  RootPairs current = paired(start.real, start.upper), best = current;
   double shortest = std::numeric_limits<double>::infinity();
-  for (int sweep = 0, failures = 0; sweep < 100 && failures < 12 && shortest > least_step; ++sweep) {
+  for (int sweep = 0, failures = 0; sweep < 200 && failures < 60 && shortest > least_step; ++sweep) {
     double moved = 0;
     current = improved(current, polynomial, moved);
     if (!std::isfinite(moved)) break;
@@ -238,7 +162,7 @@ Roots refined_roots(const Roots& start, const std::function<WideComplex(const Wi
       best = current;
     }
   }
-  return as_roots(best);
+  return {as_roots(best), shortest};
 }
 
 Roots paired_roots(std::span<const std::complex<double>> values) {
@@ -254,16 +178,15 @@ Roots find_roots(std::span<const DoubleDouble> c, const char* operation) {
   std::size_t at_zero = 0;
   for (; !c.empty() && c.back().high == 0; c = c.first(c.size() - 1)) ++at_zero;
   const std::size_t n = c.size();
-  std::vector<double> companion(n * n, 0.0);
-  for (std::size_t k = 0; k < n; ++k) {
-    if (!std::isfinite(c[k].high))
+  std::vector<double> narrow;
+  for (const Wide& x : c) {
+    if (!std::isfinite(x.high))
       fail(ErrorCode::unsupported, operation,
            "the coefficients of a polynomial overflow: its leading one is too small");
-    companion[k] = -c[k].high;
+    narrow.push_back(x.high);
   }
-  for (std::size_t k = 1; k < n; ++k) companion[k * n + k - 1] = 1.0;
 
-  const Roots start = paired_roots(eigenvalues(companion, n, MatrixShape::hessenberg, operation));
+  const Roots start = paired_roots(double_roots(narrow, operation));
   Refined found = refined(paired(start.real, start.upper), c);
   // Of many roots close together, as narrow filters have them, eigenvalues in doubles are no start: they lie anywhere
   // on a circle around the cluster.
@@ -276,21 +199,6 @@ Roots find_roots(std::span<const DoubleDouble> c, const char* operation) {
   Roots result = as_roots(found.roots);
   result.real.insert(result.real.begin(), at_zero, Wide(0.0));
   return result;
-}
-
-void append_quadratic(const DoubleDouble& sum, const DoubleDouble& product, Roots& roots) {
-  Pair pair{sum, product};
-  // A double root leaves the axis by what the coefficients were off by, far less than an ulp of them: it is put back.
-  if (const Wide half = sum * Wide(0.5), middle = half * half;
-      pair.complex() && abs(pair.discriminant()) < middle * Wide(0x1p-90))
-    pair.product = middle;
-  const auto [first, second] = pair.roots();
-  if (pair.complex()) {
-    roots.upper.push_back(first);
-  } else {
-    roots.real.push_back(first.re);
-    roots.real.push_back(second.re);
-  }
 }
 
 std::vector<std::complex<double>> listed(const Roots& roots) {

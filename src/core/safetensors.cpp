@@ -10,6 +10,7 @@
 #include "core/array_bytes.h"
 #include "core/atomic_file.h"
 #include "core/json.h"
+#include "core/safetensors_bytes.h"
 #include "rtf/error.h"
 
 namespace rtf {
@@ -41,7 +42,7 @@ struct Entry {
 
 // One entry of the header, checked against the `available` bytes that follow it.
 Entry read_entry(const json& entry, const std::string& name, std::size_t available, const std::string& path) {
-  const std::string what = fmt::format("tensor '{:.40}'", name);
+  const std::string what = fmt::format("tensor '{}'", printable(name));
   if (!entry.is_object()) fail(path, fmt::format("{} is {}, expected an object", what, json_text(entry)));
   for (const char* key : {"dtype", "shape", "data_offsets"}) {
     if (!entry.contains(key)) fail(path, fmt::format("{} has no '{}'", what, key));
@@ -78,8 +79,8 @@ void check_tiling(std::vector<Entry>& entries, std::size_t size, const std::stri
   std::size_t end = 0;
   for (const Entry& entry : entries) {
     if (entry.begin != end) {
-      fail(path, fmt::format("tensor '{:.40}' begins at byte {}, expected {}: the values overlap or leave a hole",
-                             entry.name, entry.begin, end));
+      fail(path, fmt::format("tensor '{}' begins at byte {}, expected {}: the values overlap or leave a hole",
+                             printable(entry.name), entry.begin, end));
     }
     end = entry.end;
   }
@@ -88,8 +89,7 @@ void check_tiling(std::vector<Entry>& entries, std::size_t size, const std::stri
 
 }  // namespace
 
-TensorFile read_safetensors(const std::string& path) {
-  const std::string bytes = read_file(path, "read_safetensors");
+TensorFile parse_safetensors(std::string_view bytes, const std::string& path) {
   if (bytes.size() < 8) fail(path, "truncated: a safetensors file begins with 8 bytes of header length");
   std::uint64_t header_length = 0;
   std::memcpy(&header_length, bytes.data(), 8);
@@ -97,7 +97,7 @@ TensorFile read_safetensors(const std::string& path) {
     fail(path, fmt::format("the header claims {} bytes, the file has {} left", header_length, bytes.size() - 8));
   }
   const std::string_view header_text(bytes.data() + 8, header_length);
-  const std::string_view data = std::string_view(bytes).substr(8 + header_length);
+  const std::string_view data = bytes.substr(8 + header_length);
   const json header = parse_json(header_text, path, "read_safetensors");
   if (!header.is_object()) fail(path, fmt::format("the header is {}, expected an object", json_text(header)));
 
@@ -111,7 +111,7 @@ TensorFile read_safetensors(const std::string& path) {
     if (!value.is_object()) fail(path, fmt::format("__metadata__ is {}, expected an object", json_text(value)));
     for (const auto& [key, text] : value.items()) {
       if (!text.is_string()) {
-        fail(path, fmt::format("metadata '{:.40}' is {}, expected a string", key, json_text(text)));
+        fail(path, fmt::format("metadata '{}' is {}, expected a string", printable(key), json_text(text)));
       }
       file.metadata[key] = text.get<std::string>();
     }
@@ -124,7 +124,11 @@ TensorFile read_safetensors(const std::string& path) {
   return file;
 }
 
-void write_safetensors(const std::string& path, const TensorFile& file) {
+TensorFile read_safetensors(const std::string& path) {
+  return parse_safetensors(read_file(path, "read_safetensors"), path);
+}
+
+std::string safetensors_bytes(const TensorFile& file, const std::string& path) {
   json header = json::object();
   if (!file.metadata.empty()) header["__metadata__"] = file.metadata;
   std::string data;
@@ -148,7 +152,11 @@ void write_safetensors(const std::string& path, const TensorFile& file) {
   const std::uint64_t header_length = text.size();
   std::string bytes(8, '\0');
   std::memcpy(bytes.data(), &header_length, 8);
-  StagedFile(path, bytes + text + data, "write_safetensors").commit();
+  return bytes + text + data;
+}
+
+void write_safetensors(const std::string& path, const TensorFile& file) {
+  StagedFile(path, safetensors_bytes(file, path), "write_safetensors").commit();
 }
 
 }  // namespace rtf

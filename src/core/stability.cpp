@@ -13,8 +13,8 @@
 namespace rtf {
 namespace {
 
-constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double epsilon = std::numeric_limits<double>::epsilon();
+constexpr double infinity = std::numeric_limits<double>::infinity();
 
 enum class Verdict { inside, outside, unsure };
 
@@ -92,7 +92,7 @@ bool is_stable(std::span<const double> a) {
   a = without_trailing_zeros(a);
   if (a.empty()) return true;
   if (std::abs(a.back()) >= 1) return false;  // the product of the poles
-  const double norm = l1_norm(a), rounding = kEpsilon * static_cast<double>(a.size() + 1);
+  const double norm = l1_norm(a), rounding = epsilon * static_cast<double>(a.size() + 1);
   if (norm < 1 - rounding) return true;  // Montel
 
   std::vector<double> work(a.begin(), a.end());
@@ -127,11 +127,11 @@ double pole_radius(std::span<const double> a) {
     return schur_cohn(scaled, 0) == Verdict::inside;
   };
   const double place = stable;
-  for (double step = 4 * kEpsilon; stable > lowest && !inside(stable); step *= 32) {
+  for (double step = 4 * epsilon; stable > lowest && !inside(stable); step *= 32) {
     unstable = stable;
     stable = std::max(lowest, place * (1 - step));
   }
-  for (double step = 4 * kEpsilon; unstable < highest && inside(unstable); step *= 32) {
+  for (double step = 4 * epsilon; unstable < highest && inside(unstable); step *= 32) {
     stable = unstable;
     unstable = std::min(highest, place * (1 + step));
   }
@@ -149,23 +149,23 @@ double min_abs_denominator(std::span<const double> a, std::size_t length) {
   for (std::size_t k = 0; k < a.size(); ++k) folded[(k + 1) % length] += a[k];
 
   // Horner for a block of points at a time; the lower half of the circle mirrors the upper.
-  constexpr std::size_t kBlock = 64;
-  double smallest = kInfinity;
-  for (std::size_t first = 0; first <= length / 2; first += kBlock) {
-    double cosine[kBlock], sine[kBlock], real[kBlock] = {}, imaginary[kBlock] = {};
-    for (std::size_t i = 0; i < kBlock; ++i) {
+  constexpr std::size_t block = 64;
+  double smallest = infinity;
+  for (std::size_t first = 0; first <= length / 2; first += block) {
+    double cosine[block], sine[block], real[block] = {}, imaginary[block] = {};
+    for (std::size_t i = 0; i < block; ++i) {
       const double angle =
           -2 * std::numbers::pi * static_cast<double>(std::min(first + i, length / 2)) / static_cast<double>(length);
       cosine[i] = std::cos(angle);
       sine[i] = std::sin(angle);
     }
     for (std::size_t k = folded.size(); k-- > 0;)
-      for (std::size_t i = 0; i < kBlock; ++i) {
+      for (std::size_t i = 0; i < block; ++i) {
         const double re = real[i] * cosine[i] - imaginary[i] * sine[i] + folded[k];
         imaginary[i] = real[i] * sine[i] + imaginary[i] * cosine[i];
         real[i] = re;
       }
-    for (std::size_t i = 0; i < kBlock; ++i) smallest = std::min(smallest, std::hypot(real[i], imaginary[i]));
+    for (std::size_t i = 0; i < block; ++i) smallest = std::min(smallest, std::hypot(real[i], imaginary[i]));
   }
   return smallest;
 }
@@ -188,12 +188,12 @@ double condition(std::span<const double> a, std::size_t length) {
       double* next = window.data() + i + 1;
       for (std::size_t k = 0; k < n; ++k) next[k] -= a[k] * g;
     }
-    if (!std::isfinite(norm * sum)) return kInfinity;
+    if (!std::isfinite(norm * sum)) return infinity;
     // What is left in the window is all that the past still says: the rest of g is its response through 1/A, so the
     // rest of the sum is at most |left|_1 times the whole sum. Below rounding it cannot matter.
     double left = 0;
     for (std::size_t k = 0; k < n; ++k) left += std::abs(window[span + k]);
-    if (left < kEpsilon / 4) break;
+    if (left < epsilon / 4) break;
     std::copy(window.begin() + static_cast<std::ptrdiff_t>(span), window.end(), window.begin());
     std::fill(window.begin() + static_cast<std::ptrdiff_t>(n), window.end(), 0.0);
   }

@@ -23,7 +23,7 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double infinity = std::numeric_limits<double>::infinity();
 
 std::span<const double> denominator(const Coefficients& c, std::size_t group) {
   return std::span(c.a).subspan(group * c.order, c.order);
@@ -200,7 +200,7 @@ Stabilized<Value> stabilize_any(const Value& given, StabilizeMethod method, std:
   Stabilized<Value> result;
   result.reflect_error = relative_errors(columns(kernel_of(mirrored, length), given.channels), wanted);
   for (std::size_t c = 0; c < given.channels; ++c)
-    if (reflections[c / members] != Reflection::done) result.reflect_error[c] = kInfinity;
+    if (reflections[c / members] != Reflection::done) result.reflect_error[c] = infinity;
 
   if (method == StabilizeMethod::reflect) {
     for (std::size_t g = 0; g < groups; ++g) {

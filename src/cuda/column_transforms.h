@@ -7,11 +7,11 @@
 #include "cuda/launch.h"
 #include "cuda/number_rows.h"
 
-namespace rtf::cuda {
+namespace rtf::cuda::two_level {
 
 constexpr int columns = 256, radix = 16;
 constexpr int lines = columns / 2 + 1;  // of a real signal: the others are conjugates of these
-constexpr int together = 8;             // columns in a block: several blocks a multiprocessor
+constexpr int together = 8;             // pairs of columns in a block: several blocks a multiprocessor
 
 // Rows first, first + 1, ... of `numbers`, each a real signal.
 struct Signals {
@@ -20,7 +20,7 @@ struct Signals {
   int count = 0, offset = 0;  // numbers of a row, and the point that the first of them is
   double leading = 0;         // points before it
 
-  int64_t size() const { return end - first; }
+  __host__ __device__ int64_t size() const { return end - first; }
 };
 
 // Signals and their scratch, (signals, lines, rows).
@@ -28,8 +28,6 @@ struct Columns {
   double2* scratch = nullptr;
   Signals signals;
   Numbers h0;  // of each channel: its point 0 goes there on the way there, it is added to it on the way back
-
-  int64_t pairs() const { return ceil_div(signals.size(), 2); }
 };
 
 struct ColumnArguments {
@@ -50,73 +48,67 @@ __device__ void transform_column(double2 (&z)[radix], double2 root, double2 (*ex
   fft<radix, sign>(z);
 }
 
-// Two signals' points in real and imaginary part; all loads start before the first one ends.
+// at(i) = the points position(i) and position(i) + together of a signal; all loads start before the first one ends.
 template <class Position>
-__device__ void load_pair(const Signals& signals, int64_t index, int length, Position position, double2 (&z)[radix]) {
-  const bool has_second = index + 1 < signals.end;
+__device__ void load_columns(const Signals& signals, int64_t index, int length, Position position,
+                             double2 (&z)[radix]) {
   with_pointer(signals.numbers, [&](const auto* data) {
-    const auto* x = data + index * signals.count;
-    const auto* y = has_second ? x + signals.count : x;
+    data += index * signals.count;
     using T = std::remove_cv_t<std::remove_pointer_t<decltype(data)>>;
     T u[radix], v[radix];
+    const auto number = [&](int k) { return k >= 0 && k < signals.count ? data[k] : T(0); };
 #pragma unroll
     for (int i = 0; i < radix; ++i) {
       const int k = position(i) - signals.offset;
-      const bool inside = k >= 0 && k < signals.count;
-      u[i] = inside ? x[k] : T(0);
-      v[i] = inside ? y[k] : T(0);
+      u[i] = number(k);
+      v[i] = number(k + together);
     }
 #pragma unroll
     for (int i = 0; i < radix; ++i) {
       z[i] = {static_cast<double>(u[i]), static_cast<double>(v[i])};
-      if (position(i) < signals.offset) z[i] = {signals.leading, signals.leading};
+      if (position(i) < signals.offset) z[i].x = signals.leading;
     }
     if (signals.count + signals.offset <= length) return;
 #pragma unroll
     for (int i = 0; i < radix; ++i)
       for (int k = position(i) - signals.offset + length; k < signals.count; k += length) {
-        z[i].x += static_cast<double>(x[k]);
-        z[i].y += static_cast<double>(y[k]);
+        z[i].x += static_cast<double>(data[k]);
+        if (k + together < signals.count) z[i].y += static_cast<double>(data[k + together]);
       }
   });
 }
 
-// Which two signals a block works on, and where.
+// Which signal a block works on, and where: a thread has columns n2 and n2 + together.
 struct ColumnPlace {
   const Columns& part;
-  int64_t pair, index;  // index of the first in `numbers`
+  int64_t signal, index;  // among those of the part, and in `numbers`
   int rows, length, n2;
-  bool has_second, first_point;
+  bool first_point;
 
-  static __device__ const Columns& part_of(const ColumnArguments& p, int64_t& pair) {
+  static __device__ const Columns& part_of(const ColumnArguments& p, int64_t& signal) {
     int which = 0;
-    for (; which < 2; ++which) {
-      const int64_t pairs = (p.parts[which].signals.end - p.parts[which].signals.first + 1) / 2;
-      if (pair < pairs) break;
-      pair -= pairs;
-    }
+    for (; which < 2 && signal >= p.parts[which].signals.size(); ++which) signal -= p.parts[which].signals.size();
     return p.parts[which];
   }
   __device__ explicit ColumnPlace(const ColumnArguments& p, int64_t block = blockIdx.y)
       : part(part_of(p, block)),
-        pair(block),
-        index(part.signals.first + 2 * block),
+        signal(block),
+        index(part.signals.first + block),
         rows(p.rows),
         length(columns * p.rows),
-        n2(blockIdx.x * together + threadIdx.x) {
-    has_second = index + 1 < part.signals.end;
-    first_point = part.h0.data && n2 == 0 && threadIdx.y == 0;
-  }
+        n2(blockIdx.x * 2 * together + threadIdx.x),
+        first_point(part.h0.data && n2 == 0 && threadIdx.y == 0) {}
   __device__ int point(int i) const { return (static_cast<int>(threadIdx.y) + i * radix) * rows + n2; }
-  // Where number n2 of a line of the pair's signal `which` is; a line of T lies where one of double2 begins.
+  // Number n2 of a line; lines of T lie where those of double2 begin.
   template <class T>
-  __device__ T* at(int which, int line) const {
-    return reinterpret_cast<T*>(part.scratch + ((2 * pair + which) * lines + line) * rows) + n2;
+  __device__ T* at(int line) const {
+    return reinterpret_cast<T*>(part.scratch + (signal * lines + line) * rows) + n2;
   }
 };
 
-// Pairs of signals to columns of scratch. With z = x + i y and Z(256 - k) its mirrored number, X(k) = (Z(k) + conj Z(256 -
-// k)) / 2 and Y(k) = (Z(k) - conj Z(256 - k)) / 2i.
+// Signals to columns of scratch. Two columns x and y of a signal go as one complex z = x + i y: with Z(256 - k) the
+// mirrored number, X(k) = (Z(k) + conj Z(256 - k)) / 2 and Y(k) = (Z(k) - conj Z(256 - k)) / 2i. Columns of two signals
+// must not: the rounding of a large one would drown a small one.
 inline __global__ void __launch_bounds__(radix * together, 4) columns_ahead(const ColumnArguments p) {
   extern __shared__ __align__(16) double2 shared[];
   auto* const exchange = reinterpret_cast<double2(*)[together]>(shared);
@@ -125,22 +117,23 @@ inline __global__ void __launch_bounds__(radix * together, 4) columns_ahead(cons
   const int c = threadIdx.x, j = threadIdx.y;
   const double2 root = double_root<forward>(j, columns);
   const Twist twist = Twist::load<forward>(place.n2, j, radix, place.length);
+  const Twist further = Twist::load<forward>(together, j, radix, place.length);
   double2 z[radix];
   // Of few numbers a column holds one at its beginning, and that is its transform everywhere.
   const bool few = signals.count + signals.offset <= p.rows;
-  load_pair(signals, place.index, place.length, [&](int i) { return few ? place.n2 : place.point(i); }, z);
+  load_columns(signals, place.index, place.length, [&](int i) { return few ? place.n2 : place.point(i); }, z);
   if (place.first_point) store_number(place.part.h0, place.index, z[0].x);
-  if (place.first_point && place.has_second) store_number(place.part.h0, place.index + 1, z[0].y);
   if (!few) {
     transform_column<forward>(z, root, exchange);
     __syncthreads();
     unroll<radix / 2>([&](auto i) { exchange[(i + radix / 2) * radix + j][c] = z[i + radix / 2]; });
     __syncthreads();
   }
-  double2 w = twist.first;
+  double2 w = twist.first, apart = further.first;
   const auto put = [&](int line, double2 x, double2 y) {
-    *place.at<double2>(0, line) = x * w;
-    if (place.has_second) *place.at<double2>(1, line) = y * w;
+    double2* const to = place.at<double2>(line);
+    to[0] = x * w;
+    to[together] = y * (w * apart);
   };
   unroll<radix / 2>([&](auto i) {
     const int line = i * radix + j;
@@ -151,13 +144,14 @@ inline __global__ void __launch_bounds__(radix * together, 4) columns_ahead(cons
       put(line, 0.5 * (own + mirror), 0.5 * times_i(mirror - own));
     }
     w = w * twist.step;
+    apart = apart * further.step;
   });
   if (j == 0) put(columns / 2, {z[radix / 2].x, 0}, {z[radix / 2].y, 0});
 }
 
-// Columns of scratch, numbers of type T, to pairs of signals.
+// Columns of scratch, numbers of type T, to signals.
 template <class T>
-__global__ void __launch_bounds__(radix * together, 5) columns_back(const ColumnArguments p) {
+__global__ void __launch_bounds__(radix * together, 4) columns_back(const ColumnArguments p) {
   extern __shared__ __align__(16) double2 shared[];
   auto* const exchange = reinterpret_cast<double2(*)[together]>(shared);
   const ColumnPlace place(p);
@@ -167,8 +161,9 @@ __global__ void __launch_bounds__(radix * together, 5) columns_back(const Column
   double2 z[radix];
   T x[radix / 2], y[radix / 2];
   unroll<radix / 2>([&](auto i) {
-    x[i] = *place.at<T>(0, i * radix + j);
-    y[i] = place.has_second ? *place.at<T>(1, i * radix + j) : T{0, 0};
+    const T* const from = place.at<T>(i * radix + j);
+    x[i] = from[0];
+    y[i] = from[together];
   });
   const auto widen = [](T value) { return double2{value.x, value.y}; };
   unroll<radix / 2>([&](auto i) {
@@ -178,8 +173,8 @@ __global__ void __launch_bounds__(radix * together, 5) columns_back(const Column
     if (line != 0) exchange[columns - line][c] = conj(first - second);
   });
   if (j == 0) {
-    const double2 second = place.has_second ? widen(*place.at<T>(1, columns / 2)) : double2{0, 0};
-    exchange[columns / 2][c] = widen(*place.at<T>(0, columns / 2)) + times_i(second);
+    const T* const from = place.at<T>(columns / 2);
+    exchange[columns / 2][c] = widen(from[0]) + times_i(widen(from[together]));
   }
   __syncthreads();
   unroll<radix / 2>([&](auto i) { z[i + radix / 2] = exchange[(i + radix / 2) * radix + j][c]; });
@@ -188,19 +183,20 @@ __global__ void __launch_bounds__(radix * together, 5) columns_back(const Column
 #pragma unroll
   for (int i = 0; i < radix; ++i) z[i] = 1.0 / place.length * z[i];
   if (place.first_point) z[0].x += load_number(place.part.h0, place.index);
-  if (place.first_point && place.has_second) z[0].y += load_number(place.part.h0, place.index + 1);
-  const auto point = [&](int i) { return place.point(i); };
   const NumberRow row{signals.numbers, place.index * signals.count, signals.count, signals.offset, 0};
+  const auto point = [&](int i) { return place.point(i); };
   store_points<radix>(row, place.length, point, [&](int i) { return z[i].x; });
-  const NumberRow second{signals.numbers, row.start + signals.count, signals.count, signals.offset, 0};
-  if (place.has_second) store_points<radix>(second, place.length, point, [&](int i) { return z[i].y; });
+  const NumberRow further{row.numbers, row.start, row.count, row.offset - together, 0};  // `together` points later
+  store_points<radix>(further, place.length, point, [&](int i) { return z[i].y; });
 }
 
-inline void run_columns(void (*kernel)(ColumnArguments), const ColumnArguments& arguments, cudaStream_t stream) {
+inline void run_columns(const char* operation, void (*kernel)(ColumnArguments), const ColumnArguments& arguments,
+                        cudaStream_t stream) {
   constexpr std::size_t shared_bytes = columns * together * sizeof(double2);
-  const int64_t pairs = arguments.parts[0].pairs() + arguments.parts[1].pairs() + arguments.parts[2].pairs();
-  const dim3 grid(arguments.rows / together, static_cast<unsigned>(pairs));
-  launch("kernel", kernel, grid, dim3(together, radix), shared_bytes, stream, arguments);
+  int64_t signals = 0;
+  for (const Columns& part : arguments.parts) signals += part.signals.size();
+  const dim3 grid(arguments.rows / (2 * together), static_cast<unsigned>(signals));
+  launch(operation, kernel, grid, dim3(together, radix), shared_bytes, stream, arguments);
 }
 
-}  // namespace rtf::cuda
+}  // namespace rtf::cuda::two_level

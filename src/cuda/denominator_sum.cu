@@ -18,9 +18,9 @@ struct Sums {
 // blockIdx.z: which sum.
 __global__ void __launch_bounds__(columns* parts) sum_terms(const __grid_constant__ Sums sums) {
   const DenominatorSum& p = sums.at[blockIdx.z];
-  if (blockIdx.y >= p.groups) return;
+  if (blockIdx.x >= p.groups) return;
   __shared__ double partial[parts][columns];
-  const int64_t k = static_cast<int64_t>(blockIdx.x) * columns + threadIdx.x, group = blockIdx.y;
+  const int64_t k = static_cast<int64_t>(blockIdx.y) * columns + threadIdx.x, group = blockIdx.x;
   double sum = 0;
   if (k < p.order)
     for (int64_t term = threadIdx.y; term < p.terms_per_group; term += parts)
@@ -35,17 +35,20 @@ __global__ void __launch_bounds__(columns* parts) sum_terms(const __grid_constan
 
 }  // namespace
 
-void sum_denominators(const DenominatorSum& sum, cudaStream_t stream) { sum_denominators({sum}, stream); }
+void sum_denominators(const char* operation, const DenominatorSum& sum, cudaStream_t stream) {
+  sum_denominators(operation, {sum}, stream);
+}
 
-void sum_denominators(std::initializer_list<DenominatorSum> sums, cudaStream_t stream) {
+void sum_denominators(const char* operation, std::initializer_list<DenominatorSum> sums, cudaStream_t stream) {
   Sums all = {};
   std::copy(sums.begin(), sums.end(), all.at);
   int64_t order = 0, groups = 0;
   for (const DenominatorSum& sum : sums) order = std::max(order, sum.order), groups = std::max(groups, sum.groups);
   if (order == 0) return;
-  const dim3 grid(static_cast<unsigned>(ceil_div(order, columns)), static_cast<unsigned>(groups),
+  // Groups along x: there may be more than the other dimensions take.
+  const dim3 grid(static_cast<unsigned>(groups), static_cast<unsigned>(ceil_div(order, columns)),
                   static_cast<unsigned>(sums.size()));
-  launch("sum_denominators", sum_terms, grid, dim3(columns, parts), 0, stream, all);
+  launch(operation, sum_terms, grid, dim3(columns, parts), 0, stream, all);
 }
 
 }  // namespace rtf::cuda

@@ -16,9 +16,9 @@ struct DenominatorSum {
   int64_t groups, terms_per_group, order;
 };
 
-void sum_denominators(const DenominatorSum& sum, cudaStream_t stream);
+void sum_denominators(const char* operation, const DenominatorSum& sum, cudaStream_t stream);
 
 // Up to three of them in one launch.
-void sum_denominators(std::initializer_list<DenominatorSum> sums, cudaStream_t stream);
+void sum_denominators(const char* operation, std::initializer_list<DenominatorSum> sums, cudaStream_t stream);
 
 }  // namespace rtf::cuda

@@ -1,5 +1,5 @@
-// Transforms in double by a block. An exchange hits each bank of shared memory once, and factors come from tables, for a
-// sine in double costs as much as a transform of eight points.
+// Transforms in double by a block. An exchange hits each bank of shared memory once, and factors come from tables, for
+// a sine in double costs as much as a transform of eight points.
 #pragma once
 
 #include "cuda/fft.h"
@@ -52,12 +52,12 @@ struct Twist {
   }
 };
 
-// `count` transforms of `points` numbers side by side in a block, unnormalised: thread (x, y) holds of row y the numbers
-// x + i * stride, i < each, before and after. Stockham's order: a stage over the factor of `points` that `each`s leave,
-// then stages of `each` points, and between two stages an exchange. Halves exchanged one after the other, first the real
-// parts, need half of the shared memory and twice the barriers.
+// `count` transforms of `points` numbers side by side in a block, unnormalised: thread (x, y) holds of row y the
+// numbers x + i * stride, i < each, before and after. Stockham's order: a stage over the factor of `points` that
+// `each`s leave, then stages of `each` points, and between two stages an exchange. Halves exchanged one after the
+// other, first the real parts, need half of the shared memory and twice the barriers.
 template <int points, int count, int each = 8, bool halves = false>
-struct BlockFft {
+struct DoubleFft {
   static constexpr int stride = points / each, threads = stride * count;
   static constexpr int rest = log2_of(points) % log2_of(each), first = rest == 0 ? each : 1 << rest;
   using Element = std::conditional_t<halves, double, double2>;

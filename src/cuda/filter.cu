@@ -53,7 +53,8 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1)
   const auto stream_of = [&](int half) -> const Stream<T, R>& { return together == 1 || half == 0 ? first : second; };
   const int64_t length = together == 1 ? first.length : max(first.length, second.length);
   // Turns before this are whole ones of all sequences, four samples in one access.
-  const int64_t whole_length = !first.aligned() || !second.aligned() ? 0 : min(first.length, second.length) / turn * turn;
+  const bool aligned = first.aligned() && second.aligned();
+  const int64_t whole_length = aligned ? min(first.length, second.length) / turn * turn : 0;
 
   const int turned = cuda::turned(p.series), direction = turned == 0 ? 1 : -1;
 

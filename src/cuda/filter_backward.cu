@@ -1,9 +1,9 @@
 // The gradients of the coefficients are correlations,
 //   db_k = sum_t dy_t v_{t-k},   da_k = - sum_t lambda_t v_{t-k},   k = 1 ... n,   and dh0 = sum_t dy_t u_t,
-// and the first two are products of matrices: with t = 8 p + s, s < 8, the sum over p of dy_{8p+s} v_{8(p-q)+r} has a part
-// of the lag 8 q + s - r. A warp takes eight neighbouring segments of a sequence, each a depth of the product, and one p of
-// all of them at a time; the v that lie before stay in registers. dy and lambda are the upper and the lower half of one
-// factor.
+// and the first two are products of matrices: with t = 8 p + s, s < 8, the sum over p of dy_{8p+s} v_{8(p-q)+r} has a
+// part of the lag 8 q + s - r. A warp takes eight neighbouring segments of a sequence, each a depth of the product, and
+// one p of all of them at a time; the v that lie before stay in registers. dy and lambda are the upper and the lower
+// half of one factor.
 #include "cuda/filter_backward.h"
 
 #include <algorithm>
@@ -42,7 +42,8 @@ __global__ void __launch_bounds__(32 * most_warps, order <= 32 ? 2 : 1)
   using A = Arithmetic<T>;
   constexpr int tiles = order / 8 + 1, before = order / 8;
   const Filter& p = c.of.forward;
-  const int warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = threadIdx.x % 32, row = lane / 4, column = lane % 4;
+  const int warps = blockDim.x / 32, warp = threadIdx.x / 32;
+  const int lane = threadIdx.x % 32, row = lane / 4, column = lane % 4;
   const int channels = static_cast<int>(p.channels), channel = static_cast<int>(blockIdx.x) % channels;
   const int block = static_cast<int>(blockIdx.x) / channels, n = static_cast<int>(p.order);
   const int64_t unit = static_cast<int64_t>(block) * warps + warp;
@@ -237,7 +238,8 @@ void filter_backward(const FilterBackward& backward, void* workspace, cudaStream
                                 layout.parts, layout.terms, a_terms, b_terms, gain};
   with_type(p.type, [&](auto zero) { correlate<decltype(zero)>(correlation, layout.warps, stream); });
   const int64_t sharing = p.channels / p.denominators;
-  sum_denominators({{a_terms, nullptr, backward.da, p.denominators, sharing * layout.terms, p.order},
+  sum_denominators("filter_backward",
+                   {{a_terms, nullptr, backward.da, p.denominators, sharing * layout.terms, p.order},
                     {b_terms, nullptr, backward.db, p.channels, layout.terms, p.order},
                     {gain, nullptr, backward.dh0, p.channels, layout.terms, 1}},
                    stream);

@@ -1,5 +1,6 @@
 // The gradient of filtering at small orders (filter.h), in chunks: v and its gradient lambda, then their sums of
-// products over time. All arithmetic is double, and all sums run in an order that depends on sizes alone.
+// products over time. Arithmetic is double. v and lambda lie in the workspace, and they and the initial state enter the
+// sums, rounded to float32 unless the signals are float64. All sums run in an order that depends on sizes alone.
 #pragma once
 
 #include <cstddef>

@@ -15,8 +15,8 @@ namespace rtf::cuda {
 template <int length>
 struct RealRow {
   static constexpr int half = length / 2;
-  static constexpr int numbers = length <= 2048 ? 4 : length <= 8192 ? 8 : 16;  // a thread holds; few where there are few threads
-  using Fft = BlockFft<half, 1, numbers, (length > 8192)>;
+  static constexpr int numbers = length <= 2048 ? 4 : length <= 8192 ? 8 : 16;  // of a thread; short rows have few
+  using Fft = DoubleFft<half, 1, numbers, (length > 8192)>;
   static constexpr int threads = Fft::threads, stride = Fft::stride;
   static constexpr int blocks = std::max(1, 512 / threads);  // a multiprocessor holds at least: 128 registers a thread
   static constexpr std::size_t spectrum_bytes = half * sizeof(double2);

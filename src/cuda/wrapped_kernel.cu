@@ -140,14 +140,14 @@ __global__ void __launch_bounds__(RealRow<length>::threads, RealRow<length>::blo
 }
 
 template <int length, int slots>
-int64_t resident_blocks(void (*kernel)(const Arguments)) {
+int64_t resident_blocks(const char* operation, void (*kernel)(const Arguments)) {
   static const int64_t count = [&] {
     constexpr std::size_t bytes = Slots<length, slots>::shared_bytes;
-    allow_shared_memory("kernel", kernel, bytes);
+    allow_shared_memory(operation, kernel, bytes);
     int device = 0, processors = 0, blocks = 0;
-    check("kernel", cudaGetDevice(&device));
-    check("kernel", cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
-    check("kernel", cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, RealRow<length>::threads, bytes));
+    check(operation, cudaGetDevice(&device));
+    check(operation, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
+    check(operation, cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, RealRow<length>::threads, bytes));
     return static_cast<int64_t>(processors) * std::max(blocks, 1);
   }();
   return count;
@@ -155,6 +155,7 @@ int64_t resident_blocks(void (*kernel)(const Arguments)) {
 
 // How one of the two kernels runs for some sizes.
 struct Launch {
+  const char* operation;
   void (*kernel)(const Arguments);
   int threads;
   std::size_t shared_bytes, slot_bytes;
@@ -165,21 +166,26 @@ struct Launch {
 };
 
 template <int length, int slots>
-Launch plan_launch(const KernelSizes& sizes, void (*kernel)(const Arguments)) {
-  const int64_t resident = resident_blocks<length, slots>(kernel), each = sizes.channels_per_group();
+Launch plan_launch(const char* operation, const KernelSizes& sizes, void (*kernel)(const Arguments)) {
+  const int64_t resident = resident_blocks<length, slots>(operation, kernel), each = sizes.channels_per_group();
   Chunks chunks;
   chunks.channels = std::clamp<int64_t>(ceil_div(sizes.channels, resident), 1, each);
   chunks.per_group = ceil_div(each, chunks.channels);
   chunks.total = chunks.per_group * sizes.groups;
   using Slot = Slots<length, slots>;
-  return {kernel, RealRow<length>::threads,        Slot::shared_bytes, Slot::workspace_bytes,
-          chunks, std::min(chunks.total, resident)};
+  return {operation,
+          kernel,
+          RealRow<length>::threads,
+          Slot::shared_bytes,
+          Slot::workspace_bytes,
+          chunks,
+          std::min(chunks.total, resident)};
 }
 
 template <int length>
 Launch plan_launch(const KernelSizes& sizes, bool gradient) {
-  return gradient ? plan_launch<length, 3>(sizes, kernel_rows_vjp<length>)
-                  : plan_launch<length, 1>(sizes, kernel_rows<length>);
+  return gradient ? plan_launch<length, 3>("kernel_backward", sizes, kernel_rows_vjp<length>)
+                  : plan_launch<length, 1>("kernel", sizes, kernel_rows<length>);
 }
 
 Launch plan_launch(const KernelSizes& sizes, bool gradient) {
@@ -199,7 +205,7 @@ Launch plan_launch(const KernelSizes& sizes, bool gradient) {
 
 // Not early: blocks that start beside the ones before them pile up on some processors (measured: a quarter slower).
 void run(const Launch& plan, const Arguments& arguments, cudaStream_t stream) {
-  cuda::launch("kernel", plan.kernel, static_cast<unsigned>(plan.blocks), plan.threads, plan.shared_bytes, stream,
+  cuda::launch(plan.operation, plan.kernel, static_cast<unsigned>(plan.blocks), plan.threads, plan.shared_bytes, stream,
                arguments);
 }
 
@@ -241,6 +247,7 @@ void wrapped_kernel_vjp(const KernelSizes& sizes, Numbers dk, Numbers a, Numbers
   run(launch, {sizes, launch.chunks, a, b, {}, {}, dk, partial, db, dh0, static_cast<char*>(workspace)}, stream);
   if (launch.chunks.per_group > 1)
     sum_denominators(
+        "kernel_backward",
         {static_cast<const double*>(partial.data), nullptr, da, sizes.groups, launch.chunks.per_group, sizes.order},
         stream);
 }

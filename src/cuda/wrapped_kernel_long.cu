@@ -1,9 +1,8 @@
 // Rows longer than a block holds, length = 256 x rows points: point n = n1 * rows + n2, frequency k = k1 + 256 k2.
 // Transforms over n1 ("columns", neighbouring n2 in a block), a twist by exp(-2 pi i k1 n2 / length), transforms over
-// n2 ("lines" k1) where the quotient is taken, and the same way back. Signals are real: of a line k1 and its mirror image
-// 256 - k1 one is enough. In the columns two channels travel as one complex signal x + i y. Never do signals of different
-// kinds: a small gradient would drown in the rounding of the coefficients. A tile of channels at a time: memory does not
-// grow with the channels.
+// n2 ("lines" k1) where the quotient is taken, and the same way back. Signals are real: of a line k1 and its mirror
+// image 256 - k1 one is enough. No two signals meet before a quotient is taken. A tile of channels at a time: memory
+// does not grow with the channels.
 #include "cuda/column_transforms.h"
 #include "cuda/denominator_sum.h"
 #include "cuda/double_transforms.h"
@@ -13,6 +12,8 @@
 
 namespace rtf::cuda {
 namespace {
+
+using namespace two_level;
 
 struct LineArguments {
   const double2* denominators;  // (groups, lines, rows)
@@ -25,14 +26,15 @@ struct LineArguments {
 };
 
 template <int rows>
-using LineFft = BlockFft<rows, 2>;
+using LineFft = DoubleFft<rows, 2>;
 template <int rows>
-constexpr std::size_t line_bytes = LineFft<rows>::exchange_bytes + LineFft<rows>::table_bytes + 2 * rows * sizeof(double2);
+constexpr std::size_t line_bytes =
+    LineFft<rows>::exchange_bytes + LineFft<rows>::table_bytes + 2 * rows * sizeof(double2);
 template <bool gradient>
 constexpr int resident_threads = gradient ? 512 : 640;  // of a multiprocessor: as their registers allow
 
-// One line of two runs of channels, a thread row each; those of a run share a denominator. B / A; or with G the spectrum
-// of dk dB = G / conj(A) and dA = - dB conj(B / A). Kernels are left in numbers of type T.
+// One line of two runs of channels, a thread row each; those of a run share a denominator. B / A; or with G the
+// spectrum of dk dB = G / conj(A) and dA = - dB conj(B / A). Kernels are left in numbers of type T.
 template <int rows, bool gradient, class T>
 __global__ void __launch_bounds__(LineFft<rows>::threads, resident_threads<gradient> / LineFft<rows>::threads)
     divide_lines(const LineArguments p) {
@@ -98,8 +100,8 @@ __global__ void __launch_bounds__(LineFft<rows>::threads, resident_threads<gradi
   }
 }
 
-// Channels with one denominator share its transform in a run: as many as take the least time when the blocks go in waves
-// over the multiprocessors.
+// Channels with one denominator share its transform in a run: as many as take the least time when the blocks go in
+// waves over the multiprocessors.
 int64_t channels_in_run(int64_t groups, int64_t channels_per_group, int64_t resident, int64_t transforms_per_channel) {
   int64_t best = 1, least = 0;
   for (int64_t each = 1; each <= std::min<int64_t>(channels_per_group, 8); each *= 2) {
@@ -119,8 +121,9 @@ void run_lines(int rows, LineArguments arguments, cudaStream_t stream) {
         channels_in_run(arguments.groups, arguments.channels_per_group, resident, gradient ? 4 : 2);
     arguments.channels_per_run = each;
     arguments.runs_per_group = ceil_div(arguments.channels_per_group, each);
-    launch("kernel", divide_lines<size, gradient, T>, dim3(lines, static_cast<unsigned>(ceil_div(arguments.runs(), 2))),
-           dim3(Fft::stride, 2), line_bytes<size>, stream, arguments);
+    const dim3 grid(lines, static_cast<unsigned>(ceil_div(arguments.runs(), 2)));
+    launch(gradient ? "kernel_backward" : "kernel", divide_lines<size, gradient, T>, grid, dim3(Fft::stride, 2),
+           line_bytes<size>, stream, arguments);
   };
   switch (rows) {
     case 128:
@@ -178,14 +181,14 @@ void long_kernel(const KernelSizes& sizes, Numbers a, Numbers b, Numbers h0, Num
   const bool single = kernel.type == Type::float32;
   tiles.for_each([&](const KernelTile& tile) {
     const int64_t first = tile.group * sizes.channels_per_group() + tile.begin, channels = tile.channels();
-    run_columns(columns_ahead,
+    run_columns("kernel", columns_ahead,
                 {rows,
                  {{scratch.denominators, coefficient_rows(a, tile.group, tile.groups, sizes.order, 1), {}},
                   {scratch.numerators, coefficient_rows(b, first, channels, sizes.order, 0), {}}}},
                 stream);
     const LineArguments arguments{scratch.denominators, scratch.numerators, nullptr, tile.groups, tile.per_group};
     single ? run_lines<false, float2>(rows, arguments, stream) : run_lines<false, double2>(rows, arguments, stream);
-    run_columns(single ? columns_back<float2> : columns_back<double2>,
+    run_columns("kernel", single ? columns_back<float2> : columns_back<double2>,
                 {rows, {{scratch.numerators, sample_rows(kernel, first, channels, sizes.length), h0}}}, stream);
   });
 }
@@ -200,7 +203,7 @@ void long_kernel_vjp(const KernelSizes& sizes, Numbers dk, Numbers a, Numbers b,
   double* sum_so_far = terms + tiles.largest().channels() * order;
   tiles.for_each([&](const KernelTile& tile) {
     const int64_t first = tile.group * each + tile.begin, channels = tile.channels();
-    run_columns(columns_ahead,
+    run_columns("kernel_backward", columns_ahead,
                 {rows,
                  {{scratch.denominators, coefficient_rows(a, tile.group, tile.groups, order, 1), {}},
                   {scratch.numerators, coefficient_rows(b, first, channels, order, 0), {}},
@@ -210,7 +213,7 @@ void long_kernel_vjp(const KernelSizes& sizes, Numbers dk, Numbers a, Numbers b,
         rows, {scratch.denominators, scratch.numerators, scratch.gradients, tile.groups, tile.per_group}, stream);
     const Signals to_a = each == 1 ? coefficient_rows(da, first, channels, order, 0)
                                    : coefficient_rows({terms, Type::float64}, 0, channels, order, 0);
-    run_columns(columns_back<double2>,
+    run_columns("kernel_backward", columns_back<double2>,
                 {rows,
                  {{scratch.numerators, coefficient_rows(db, first, channels, order, 0), {}},
                   {scratch.gradients, to_a, {}}}},
@@ -219,7 +222,8 @@ void long_kernel_vjp(const KernelSizes& sizes, Numbers dk, Numbers a, Numbers b,
     const bool last = tile.begin + tile.per_group == each;
     Numbers sums{sum_so_far, Type::float64};
     if (last) sums = {static_cast<char*>(da.data) + tile.group * order * size_of(da.type), da.type};
-    sum_denominators({terms, tile.begin == 0 ? nullptr : sum_so_far, sums, tile.groups, tile.per_group, order}, stream);
+    sum_denominators("kernel_backward",
+                     {terms, tile.begin == 0 ? nullptr : sum_so_far, sums, tile.groups, tile.per_group, order}, stream);
   });
 }
 

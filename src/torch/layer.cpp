@@ -14,6 +14,7 @@
 #include "rtf/stability.h"
 #include "rtf_torch/operators.h"
 #include "torch/bridge.h"
+#include "torch/dispatch.h"
 
 namespace rtf::nn {
 namespace {
@@ -48,12 +49,20 @@ Tensor to_double(const Tensor& x) { return x.to(at::kDouble); }
 
 // On the GPU, up to this order, a filter in chunks costs less than an exact kernel and a convolution, forward and
 // backward together: 0.40 against 1.03 ms at order 64 and 2^11 samples, 17 against 26 ms at 2^17 (H200, 16 sequences of
-// 128).
-constexpr int64_t largest_filtered_order = 64;
+// 128). Past what the device can hold of its tables a filter would itself be a convolution.
+int64_t largest_filtered_order(const Tensor& u) {
+  RTF_OPERATOR("largest_chunked_order", int64_t, const Tensor&);
+  return op.call(u);
+}
 
 // u as the convolution reads it: zero past the lengths, where the response to what came before goes on.
 Tensor cut(const Tensor& u, const Tensor& lengths) {
   if (lengths.is_cpu()) ops::lengths_of("convolve", lengths, u.size(0), u.size(1));  // refuses bad ones
+  // Values on the device are not looked at, as in the convolution: that would wait for it.
+  TORCH_CHECK_VALUE(lengths.dim() == 1 && lengths.size(0) == u.size(0) &&
+                        at::isIntegralType(lengths.scalar_type(), /*includeBool=*/false),
+                    "[rtf::convolve] lengths has shape ", lengths.sizes(), " and type ", lengths.scalar_type(), "; ",
+                    u.size(0), " integers are needed");
   const Tensor ends = lengths.to(u.device(), at::kLong);
   const Tensor past = at::arange(u.size(1), ends.options()) >= ends.unsqueeze(1);
   return u.masked_fill(past.unsqueeze(2), 0.0);
@@ -123,7 +132,7 @@ Tensor RTFImpl::forward(const Tensor& u, const std::optional<Tensor>& lengths, c
               options.channels, ") is needed");
   const bool drops = is_training() && options.kernel_dropout > 0;
   if (u.is_cuda() && !options.bidirectional && options.numerator == Numerator::exact && !drops &&
-      options.order <= largest_filtered_order) {
+      options.order <= largest_filtered_order(u)) {
     check_length(u.size(1));
     return std::get<0>(ops::filter(lengths ? cut(u, *lengths) : u, denominator(), b, h0));
   }

@@ -19,6 +19,7 @@ TORCH_LIBRARY(rtf, m) {
   m.def(
       "filter_backward(Tensor dy, Tensor dstate, Tensor u, Tensor a, Tensor b, Tensor h0, Tensor? initial_state=None, "
       "*, Tensor? lengths=None, Tensor? offsets=None) -> (Tensor, Tensor, Tensor, Tensor, Tensor)");
+  m.def("largest_chunked_order(Tensor u) -> int");
   m.def("step(Tensor u, Tensor a, Tensor b, Tensor h0, Tensor state) -> (Tensor, Tensor)");
   m.def(
       "prefill(Tensor u, Tensor a, Tensor b, Tensor h0, Tensor? state=None, *, Tensor? lengths=None) -> (Tensor, Tensor)");

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "core/printable.h"
 #include "rtf/error.h"
 #include "rtf/safetensors.h"
 
@@ -51,7 +52,7 @@ class Metadata {
     const std::string& text = found->second;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size()) {
-      fail(path_, std::string("its metadata '") + key + "' is '" + text.substr(0, 40) + "'");
+      fail(path_, std::string("its metadata '") + key + "' is '" + printable(text) + "'");
     }
   }
 
@@ -171,7 +172,7 @@ Checkpoint read_checkpoint(const std::string& path) {
   const auto version = file.metadata.find("format");
   if (version == file.metadata.end()) fail(path, "its metadata has no 'format': not a checkpoint");
   if (version->second != format_version) {
-    fail(path, "is of format '" + version->second.substr(0, 40) + "'; this version reads format " + format_version,
+    fail(path, "is of format '" + printable(version->second) + "'; this version reads format " + format_version,
          ErrorCode::unsupported);
   }
   Checkpoint checkpoint;

@@ -51,8 +51,8 @@ def cuda_ops():
 
 @pytest.fixture(scope="session")
 def parity_report(request):
-    """The worst of all random cases, printed after the tests: {(operator, storage): [cases, error as a share of its
-    bound, sizes]}."""
+    """Of all random cases, printed after the tests: {(operator, storage): how many cases, how many gradients that
+    cancel, the worst error as a share of its bound, and its sizes}."""
     report = {}
     request.config.stash[REPORT] = report
     return report
@@ -65,8 +65,11 @@ def pytest_terminal_summary(terminalreporter, config):
     report = config.stash.get(REPORT, {})
     if not report:
         return
-    terminalreporter.section(f"{sum(row[0] for row in report.values())} random cases, GPU against CPU in double")
-    for (operator, storage), (count, share, sizes) in sorted(report.items()):
+    terminalreporter.section(f"{sum(row['cases'] for row in report.values())} random cases, GPU against CPU in double")
+    for (operator, storage), row in sorted(report.items()):
         terminalreporter.write_line(
-            f"{operator:14} {storage:9} {count:5} cases, worst {share:6.1%} of the bound at {sizes}"
+            f"{operator:16} {storage:9} {row['cases']:5} cases, worst {row['share']:6.1%} of the bound at "
+            f"{row['sizes']}"
         )
+    cancelled = sum(row["cancelled"] for row in report.values())
+    terminalreporter.write_line(f"{cancelled} gradients cancel and were measured by their terms (cases.py)")

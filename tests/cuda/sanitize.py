@@ -45,6 +45,14 @@ def coefficients(channels, groups, order):
     return [x.requires_grad_() for x in (a, normal(channels, order), normal(channels))]
 
 
+def kernels(length, channels, order):
+    """One denominator for all channels and one for each; kernels of double where that is short."""
+    for groups in {1, channels}:
+        for dtype in (torch.float32, torch.float64)[: 2 if length <= 1 << 15 else 1]:
+            a, b, h0 = (x.detach().to(dtype).requires_grad_() for x in coefficients(channels, groups, order))
+            backward(ops.kernel(a, b, h0, length))
+
+
 def layer(dtype, batch, length, channels, order):
     kernel = ops.kernel(*coefficients(2 * channels, channels, order), length).view(2, channels, length)
     u = signal(batch, length, channels, dtype)
@@ -57,8 +65,15 @@ def exact(length, order):
         backward(ops.exact_kernel(*coefficients(6, groups, order), length))
 
 
-def recurrence(dtype, batch, length, channels, order):
-    a, b, h0 = coefficients(channels, 1, order)
+def long_filter(dtype):
+    """So long, and so few sequences, that the sums of the gradient are cut in parts; one and two denominators."""
+    for channels, groups, order in ((1, 1, 5), (2, 2, 20), (3, 1, 64)):
+        u = signal(1, 6000, channels, dtype)
+        backward(*ops.filter(u, *coefficients(channels, groups, order)))
+
+
+def recurrence(dtype, batch, length, channels, order, groups=1):
+    a, b, h0 = coefficients(channels, groups, order)
     state = parameter(batch, channels, order, dtype=torch.float64)
     u = signal(batch, length, channels, dtype)
     backward(*ops.filter(u, a, b, h0, state))
@@ -115,12 +130,18 @@ def main():
         long_rows(dtype)
         for length, order in ((1, 1), (100, 4), (1000, 16), (1001, 32), (1000, 64), (300, 200)):
             recurrence(dtype, 2, length, 3, order)
+        recurrence(dtype, 1, 100, 5, 8, groups=5)
+        long_filter(dtype)
         for sizes in ((3, 1, 5), (2, 100, 24), (2, 1000, 9)):
             norms(dtype, *sizes)
             block(dtype, *sizes)
         norms(dtype, 16, 4096, 3)  # several blocks a channel
     for length, order in ((1, 1), (100, 4), (1000, 64), (300, 400)):
         exact(length, order)
+    for length, channels in ((1024, 5), (4096, 3), (16384, 3), (1 << 15, 5), (1 << 16, 3), (1 << 17, 3), (1 << 18, 1)):
+        kernels(length, channels, 7)
+    for length in (1 << 16, 1 << 18):  # others above
+        layer(torch.float32, 1, length, 1, 7)
     torch.cuda.synchronize()
     print("sanitize: done")
 

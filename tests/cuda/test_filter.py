@@ -13,15 +13,20 @@ TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5, torch.bfloat16: 1e-2}
 class Case:
     """A random filter, signals and states; sequences whole, padded or packed."""
 
-    def __init__(self, seed, order=None, length=None, dtype=torch.float64, most=4):
-        """At most `most` - 1 denominators, and channels of each."""
+    def __init__(self, seed, order=None, length=None, dtype=torch.float64, most=4, coefficients=torch.float64):
+        """At most `most` - 1 denominators, and channels of each. All numbers are such of `dtype` or `coefficients`."""
         rng = np.random.default_rng([7, seed])
         groups = int(rng.integers(1, most))
         channels = groups * int(rng.integers(1, most))
         self.order = int(rng.choice([0, 1, 2, 5, 8, 9, 16, 17, 31, 32, 33, 64])) if order is None else order
         # Chunks are of 32 or 64 samples, and 16 of them are taken at a time.
         self.length = int(rng.choice([1, 3, 31, 32, 65, 511, 512, 513, 1024, 1030, 2100])) if length is None else length
-        self.filter = oracle.draw_filter(rng, channels, groups, self.order)
+        # Rounded to bfloat16, reflection coefficients may give a filter that is not stable.
+        self.filter = oracle.draw_filter(
+            rng, channels, groups, self.order, kinds=(1, 2) if coefficients == torch.bfloat16 else (0, 1, 2)
+        )
+        f, self.coefficient_type = self.filter, coefficients
+        f.a, f.b, f.h0 = (torch.tensor(x).to(coefficients).double().numpy() for x in (f.a, f.b, f.h0))
         self.kappa = oracle.condition(self.filter, self.length + self.order + 1)
         draw = lambda *shape: torch.tensor(rng.standard_normal(shape))
         self.layout = ["whole", "padded", "packed"][seed % 3]
@@ -47,7 +52,8 @@ class Case:
         if not self.turned:
             signals = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in signals]
         options = {name: move(value) for name, value in self.options.items()}
-        return *signals, [move(x) for x in self.coefficients], move(self.state), move(self.dstate), options
+        coefficients = [move(x.to(self.coefficient_type)) for x in self.coefficients]
+        return *signals, coefficients, move(self.state), move(self.dstate), options
 
 
 def assert_close(actual, expected, kappa, dtype, what):
@@ -84,17 +90,45 @@ def test_larger_orders(cuda_ops, order):
             check(cuda_ops, Case(seed, order, length, torch.float32), torch.float32)
 
 
+def products(ops, case, du):
+    """What the gradients to a, b and h0 are sums of, added up without their signs: at most this, by Cauchy and Schwarz.
+    da = - sum lambda v, db = sum dy v and dh0 = sum dy u, where v is u through 1/A and du = lambda + h0 dy."""
+    (a, _, h0), u = case.coefficients, case.u
+    sharing = len(h0) // len(a)
+    # v = u - a x, x being the state.
+    v, _ = ops.filter(u, a, -a.repeat_interleave(sharing, 0), torch.ones_like(h0), case.state, **case.options)
+    counted = torch.ones_like(u)
+    if "lengths" in case.options:
+        counted = (torch.arange(case.length) < case.options["lengths"][:, None])[..., None].double()
+    u, dy = u * counted, case.dy * counted
+    squares = lambda x: x.square().sum((0, 1))
+    of_v = squares(v) if case.state is None else squares(v) + case.state.square().sum((0, 2))
+    norms = [x.sqrt() for x in (squares(du - h0 * dy), squares(dy), of_v, squares(u))]
+    of_lambda, of_dy, of_v, of_u = norms
+    by_denominator = (of_lambda * of_v).view(len(a), sharing).sum(1)
+    return {"a": by_denominator.max().item(), "b": (of_dy * of_v).max().item(), "h0": (of_dy * of_u).max().item()}
+
+
 def check_gradients(cuda_ops, case, dtype):
     u, dy, coefficients, state, dstate, options = case.on_gpu(dtype)
     actual = cuda_ops.filter_backward(dy, dstate, u, *coefficients, state, **options)
     expected = cuda_ops.filter_backward(case.dy, case.dstate, case.u, *case.coefficients, case.state, **case.options)
-    scale = max(x.abs().max().item() for x in expected if x.numel())
+    summed = products(cuda_ops, case, expected[0])
+    in_double = max(TOLERANCE[torch.float64], 1e-16 * case.kappa)
+    # v and lambda are rounded to float32 for signals of less than double.
+    of_product = in_double + (0 if dtype == torch.float64 else 2 * 2.0**-24)
     for name, x, wanted in zip(("u", "a", "b", "h0", "state"), actual, expected):
-        assert x.shape == wanted.shape
-        # Rounding is that of the largest sum: a gradient that is zero by cancellation need not come out as one.
-        error = (x.cpu().double() - wanted).abs().max().item() / scale if wanted.numel() else 0
-        limit = max(TOLERANCE[dtype], 1e-16 * case.kappa)
-        assert error <= limit, f"{name}: {error:.3g} at order {case.order}, length {case.length}, {case.layout}"
+        stored = {"u": dtype, "state": torch.float64}.get(name, case.coefficient_type)
+        assert x.shape == wanted.shape and x.dtype == stored, name
+        if wanted.numel() == 0:
+            continue
+        # Of its own largest value; a sum may cancel, and then what its terms are rounded by is left.
+        relative = max(TOLERANCE[dtype], TOLERANCE[stored], in_double)
+        limit = relative * wanted.abs().max().item() + of_product * summed.get(name, 0)
+        error = (x.cpu().double() - wanted).abs().max().item()
+        assert error <= limit, (
+            f"{name}: {error:.3g}, limit {limit:.3g} at order {case.order}, length {case.length}, {case.layout}"
+        )
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
@@ -103,6 +137,18 @@ def test_gradients(cuda_ops, order, dtype):
     for seed in range(3):
         for length in (1, 20, 64, 513, 600):
             check_gradients(cuda_ops, Case(seed, order, length, dtype), dtype)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("coefficients", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("order", [0, 3, 16, 33, 64, 70])
+def test_coefficients_of_other_types(cuda_ops, order, coefficients, dtype):
+    """They are read in their own type, and their gradients come in it."""
+    for seed in range(3):
+        for length in (1, 65, 600):
+            case = Case(seed, order, length, dtype, coefficients=coefficients)
+            check(cuda_ops, case, dtype)
+            check_gradients(cuda_ops, case, dtype)
 
 
 @pytest.mark.parametrize("order", [3, 64])

@@ -12,6 +12,8 @@ ON_CHIP = [
 MANY_CHANNELS = [(1024, 2500, 1, 16), (1024, 3000, 3000, 4), (2048, 2100, 3, 7), (16384, 300, 2, 33), (16384, 200, 200, 3)]
 IN_TILES = [(32768, 5, 1, 8), (32768, 131, 131, 12), (32768, 129, 43, 4), (65536, 3, 3, 40000), (65536, 80, 2, 70000),
             (131072, 36, 2, 50), (131072, 17, 1, 5), (262144, 3, 1, 7)]  # fmt: skip
+# More channels than fit the scratch at a time: of one denominator, and with one each.
+SEVERAL_TILES = [(131072, 400, 1, 8), (131072, 330, 330, 4)]
 BY_TRANSFORMS = [(1, 2, 1, 0), (1, 4, 2, 3), (2, 2, 2, 1), (3, 4, 1, 9), (17, 6, 3, 5), (97, 4, 1, 97), (512, 6, 2, 100),
                  (1009, 3, 3, 2500), (4000, 8, 1, 64), (100003, 24, 2, 20)]  # fmt: skip
 SIZES = ON_CHIP + MANY_CHANNELS + IN_TILES + BY_TRANSFORMS
@@ -63,6 +65,54 @@ def compare(operators, name, sizes, dtype):
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_kernel(cuda_ops, sizes, dtype):
     compare(cuda_ops, "kernel", sizes, dtype)
+
+
+def by_fft(a, b, h0, dk):
+    """The kernel and its gradients to a, b and h0 by torch's transforms in double, for orders below the length; on the
+    GPU it takes no time."""
+    length, order, sharing = dk.shape[1], b.shape[1], len(b) // len(a)
+    pad, rfft, irfft = torch.nn.functional.pad, torch.fft.rfft, lambda x: torch.fft.irfft(x, length)
+    inverse = (1 / rfft(pad(a, (1, 0), value=1.0), length)).repeat_interleave(sharing, 0)
+    quotient, gradient = rfft(pad(b, (1, 0)), length) * inverse, rfft(dk)
+    k = irfft(quotient)
+    k[:, 0] += h0
+    db = irfft(inverse.conj() * gradient)[:, 1 : order + 1]
+    da = -irfft((inverse * quotient).conj() * gradient)[:, 1 : order + 1]
+    return k, da.unflatten(0, (len(a), sharing)).sum(1), db, dk[:, 0]
+
+
+@pytest.mark.parametrize("sizes", SEVERAL_TILES, ids=str)
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_several_tiles(cuda_ops, sizes, dtype):
+    length = sizes[0]
+    *coefficients, dk = [x.cuda() for x in draw(sizes, dtype)]
+    out = torch.float64 if dtype == torch.float64 else torch.float32
+    k, *gradients = by_fft(*(x.double() for x in (*coefficients, dk)))
+    assert_close(cuda_ops.kernel(*coefficients, length), k.cpu(), out, length)
+    for actual, expected in zip(cuda_ops.kernel_backward(dk.to(out), *coefficients), gradients):
+        assert_close(actual, expected.cpu(), dtype, length)
+
+
+# On chip, in two levels, and by torch's transforms.
+@pytest.mark.parametrize("length", [2048, 16384, 32768, 131072, 5000])
+@pytest.mark.parametrize("bad", [1, 2])
+def test_a_bad_channel_leaves_its_neighbours_alone(cuda_ops, length, bad):
+    """Of channels with a denominator each, one has poles at 1 - 1e-8 exactly on a bin, so that its kernel is far larger
+    than the others'; or, with a = -1, none that is finite. The others are what they are alone."""
+    a, b, h0, dk = draw((length, 5, 5, 2))
+    others = [i for i in range(5) if i != bad]
+    alone = [x[others] for x in (a, b, h0)]
+    expected = (cuda_ops.kernel(*alone, length), *cuda_ops.kernel_backward(dk[others], *alone))
+    angle, radius = torch.tensor(2 * torch.pi * (length // 8) / length, dtype=torch.float64), 1 - 1e-8
+    for poles in ((-2 * radius * angle.cos(), radius**2), (-1.0, 0.0)):
+        a[bad] = torch.tensor(poles, dtype=torch.float64)
+        on_device = [x.cuda() for x in (a, b, h0)]
+        actual = (cuda_ops.kernel(*on_device, length), *cuda_ops.kernel_backward(dk.cuda(), *on_device))
+        for name, x, y in zip(("kernel", "da", "db", "dh0"), actual, expected):
+            for row, wanted in zip(x.cpu()[others], y):
+                assert row.isfinite().all(), name
+                error = (row - wanted).abs().max() / wanted.abs().max()
+                assert error <= 1e-10, f"{name}: {error:.3g}"
 
 
 @pytest.mark.parametrize("sizes", [s for s in SIZES if s[0] <= 4096 and s[1] < 100], ids=str)
@@ -152,14 +202,21 @@ def test_refusals(cuda_ops):
 
 
 def test_memory_stays_bounded(cuda_ops):
-    """Scratch of long kernels does not grow with the channels: at most 320 MiB in tiles
-    and a denominator; torch's transforms keep copies."""
-    for length, limit in ((131072, 322), (100003, 130)):
-        a, b, h0, _ = [x.cuda() for x in draw((length, 512, 1, 8), torch.float32)]
-        cuda_ops.kernel(a, b, h0, length)
+    """Scratch of long kernels does not grow with the channels: 320 MiB in tiles, forward and backward, and what is added
+    up for a denominator's gradient, a number for each channel and coefficient. Torch's transforms keep copies."""
+
+    def extra(call):
+        call()
         torch.cuda.synchronize()
         before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
-        k = cuda_ops.kernel(a, b, h0, length)
-        extra = torch.cuda.max_memory_allocated() - before - k.numel() * k.element_size()
-        assert extra <= limit << 20, f"{extra >> 20} MiB"
+        results = call()
+        size = sum(x.numel() * x.element_size() for x in results)
+        return (torch.cuda.max_memory_allocated() - before - size) >> 20
+
+    for length, limit, backward_limit in ((131072, 322, 322), (100003, 130, 200)):
+        *coefficients, dk = [x.cuda() for x in draw((length, 512, 1, 8), torch.float32)]
+        forward = extra(lambda: [cuda_ops.kernel(*coefficients, length)])
+        assert forward <= limit, f"{length}: {forward} MiB"
+        backward = extra(lambda: cuda_ops.kernel_backward(dk, *coefficients))
+        assert backward <= backward_limit, f"gradient, {length}: {backward} MiB"

@@ -13,6 +13,7 @@ LONGEST = 20_000
 def kernel(ops, rng, name="kernel"):
     case = cases.Case(rng, LONGEST)
     case.storage = torch.float32  # kernels have no other
+    case.in_double = True
     return case, lambda device, a, b, h0: getattr(ops, name)(a, b, h0, case.length), case.coefficients()
 
 
@@ -150,10 +151,12 @@ assert sum(OPERATORS.values()) >= 2000
 def run(ops, operator, rng, report):
     case, function, inputs = operator(ops, rng)
     share = cases.compare(case, function, inputs)
-    row = report.setdefault((operator.__name__.rstrip("_"), str(case.storage).removeprefix("torch.")), [0, -1.0, ""])
-    row[0] += 1
-    if share > row[1]:
-        row[1:] = [share, str(case)]
+    key = (operator.__name__.rstrip("_"), str(case.storage).removeprefix("torch."))
+    row = report.setdefault(key, {"cases": 0, "cancelled": 0, "share": -1.0, "sizes": ""})
+    row["cases"] += 1
+    row["cancelled"] += case.cancelled
+    if share > row["share"]:
+        row.update(share=share, sizes=str(case))
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))

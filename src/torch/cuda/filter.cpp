@@ -97,12 +97,12 @@ Quintuple filter_backward_cuda(const Tensor& dy, const Tensor& dstate, const Ten
                                const OptionalTensor& lengths, const OptionalTensor& offsets) {
   check_coefficients("filter_backward", a, b, h0);
   check_filter_input("filter_backward", u, b);
+  const Device device(u);
   const bool chunked = in_chunks("filter_backward", b.size(1));
   const Coefficients c("filter_backward", a, b, h0, u, /*as_double=*/!chunked);
   check_shape("filter_backward", "dy", dy, u.sizes());
   check_device("filter_backward", "dy", dy, "u", u);
   check_device("filter_backward", "dstate", dstate, "u", u);
-  const Device device(u);
   const Sequences sequences("filter_backward", u, lengths, offsets);
   check_shape("filter_backward", "dstate", dstate, {sequences.count, c.channels(), c.order()});
   const auto start = state_of("filter_backward", initial_state, sequences.count, u, b);
@@ -142,6 +142,12 @@ Quintuple filter_backward_cuda(const Tensor& dy, const Tensor& dstate, const Ten
   return {as_result(du, u, u.scalar_type()), da, db, dh0, dstart};
 }
 
+// What layers ask to choose between a filter and a convolution.
+int64_t largest_chunked_order_cuda(const Tensor& u) {
+  const Device device(u);
+  return cuda::largest_chunked_order();
+}
+
 Pair step_cuda(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0, const Tensor& state) {
   const Coefficients c("step", a, b, h0, u);
   check_step_input(u, b);
@@ -161,6 +167,7 @@ Pair step_cuda(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& 
 TORCH_LIBRARY_IMPL(rtf, CUDA, m) {
   m.impl("filter", filter_cuda);
   m.impl("filter_backward", filter_backward_cuda);
+  m.impl("largest_chunked_order", largest_chunked_order_cuda);
   m.impl("step", step_cuda);
 }
 

@@ -1,0 +1,213 @@
+"""Writes the seeds of the fuzz targets into corpus/<format>/: one small file for each way a format can be put, and for
+each way it can lie. Past findings (finding_*) lie beside them as they were found."""
+
+import json
+import struct
+from pathlib import Path
+
+CORPUS = Path(__file__).parent / "corpus"
+HUGE = 2**63
+
+
+def npy(shape, values=b"", descr="<f8", order="False", version=1, header=None):
+    text = (header or f"{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}\n").encode("latin-1")
+    return b"\x93NUMPY" + bytes([version, 0]) + struct.pack("<H" if version == 1 else "<I", len(text)) + text + values
+
+
+def doubles(*values):
+    return struct.pack(f"<{len(values)}d", *values)
+
+
+def floats(*values):
+    return struct.pack(f"<{len(values)}f", *values)
+
+
+def npy_seeds():
+    nan, infinity = float("nan"), float("inf")
+    return {
+        "vector": npy("(3,)", doubles(1, -0.0, 1e-310)),
+        "matrix_f32": npy("(2, 2)", floats(1, 2, nan, infinity), "<f4"),
+        "fortran_order": npy("(2, 3)", doubles(1, 2, 3, 4, 5, 6), order="True"),
+        "version_2": npy("(1,)", doubles(1), version=2),
+        "version_3": npy("(1L,)", doubles(1), version=3),
+        "version_9": npy("(1,)", doubles(1), version=9),
+        "scalar": npy("()", doubles(7)),
+        "empty": npy("(0, 9223372036854775808)"),
+        "big_endian": npy("(1,)", doubles(1), ">f8"),
+        "fields": npy("", header="{'descr': [('x', '<f8')], 'fortran_order': False, 'shape': (1,)}"),
+        "truncated_values": npy("(3,)", doubles(1, 2)),
+        "trailing_values": npy("(1,)", doubles(1, 2)),
+        "truncated_header": npy("(1,)", doubles(1))[:40],
+        "header_length_lies": b"\x93NUMPY\x02\x00\xff\xff\xff\xff{}",
+        "shape_lies": npy("(1099511627776,)", doubles(1)),
+        "shape_overflows": npy(f"({HUGE}, {HUGE})", doubles(1)),
+        "bytes_overflow": npy(f"({HUGE},)", doubles(1)),
+        "zero_hides_overflow": npy(f"({HUGE}, {HUGE}, 0)"),
+        "size_overflows": npy("(99999999999999999999,)", doubles(1)),
+        "negative_size": npy("(-1,)", doubles(1)),
+        "dimensions_64": npy("(" + "1, " * 64 + ")", doubles(1), order="True"),
+        "dimensions_65": npy("(" + "1, " * 65 + ")", doubles(1), order="True"),
+        "finding_zero_byte": npy("", doubles(1), header="{'descr': '<f8', 'fortran_order': False, 'shape': (1,)}\0more"),
+        "key_twice": npy("", header="{'descr': '<f8', 'descr': '<f8'}"),
+        "finding_key_escapes": npy("", header="{'\x1b[2J\n': 1}"),
+        "finding_descr_not_utf8": npy("(1,)", doubles(1), "\xff\xfe\x00"),
+        "finding_key_long": npy("", header="{'" + "k" * 2000 + "': 1}"),
+    }
+
+
+def safetensors(header, data=b"", length=None):
+    text = (header if isinstance(header, str) else json.dumps(header)).encode()
+    return struct.pack("<Q", len(text) if length is None else length) + text + data
+
+
+def tensor(shape, begin, end, dtype="F64"):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+def safetensors_seeds():
+    plain = {"a": tensor([1, 2], 0, 16), "b": tensor([2, 2], 16, 48), "h0": tensor([2], 48, 64)}
+    values = doubles(-0.5, 0.1, 1, 2, 3, 4, 0, 1)
+    gain = {"a": tensor([1, 0], 0, 0), "b": tensor([1, 0], 0, 0), "h0": tensor([1], 0, 4, "F32")}
+    one = tensor([1], 0, 8)
+    return {
+        "filter": safetensors(plain, values),
+        "trained": safetensors({"__metadata__": {"length": "64", "format": "pt"}, **plain}, values),
+        "length_too_large": safetensors({"__metadata__": {"length": "99999999999999999999"}, **plain}, values),
+        "order_0": safetensors(gain, floats(2)),
+        "scalar": safetensors({"h0": tensor([], 0, 8)}, doubles(1)),
+        "flat": safetensors({"a": tensor([1], 0, 8), "b": tensor([1], 8, 16), "h0": tensor([], 16, 24)}, doubles(-0.5, 1, 0)),
+        "not_finite": safetensors({"a": tensor([1], 0, 8), "b": tensor([1], 8, 16), "h0": tensor([1], 16, 24)}, doubles(float("nan"), float("inf"), 0)),
+        "empty": safetensors({}),
+        "any_order": safetensors({"x": tensor([1], 8, 12, "F32"), "y": one}, doubles(1) + floats(1)),
+        "padded": safetensors('{"x":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}   ', doubles(1)),
+        "half": safetensors({"x": tensor([1], 0, 2, "F16")}, b"\0\0"),
+        "truncated_length": b"\x02\0\0\0",
+        "truncated_values": safetensors(plain, values[:-1]),
+        "trailing_values": safetensors(plain, values + b"\0"),
+        "header_length_lies": safetensors({}, length=2**64 - 1),
+        "header_length_wraps": safetensors({}, length=2**64 - 8),
+        "offsets_lie": safetensors({"x": tensor([2**50], 0, 2**53)}, doubles(1)),
+        "offsets_backwards": safetensors({"x": tensor([1], 8, 0)}, doubles(1)),
+        "shape_overflows": safetensors({"x": tensor([HUGE, HUGE], 0, 8)}, doubles(1)),
+        "zero_hides_overflow": safetensors({"x": tensor([HUGE, HUGE, 0], 0, 0)}),
+        "overlap": safetensors({"x": one, "y": tensor([1], 4, 12)}, doubles(1) + floats(1)),
+        "hole": safetensors({"x": tensor([1], 8, 16)}, doubles(0, 1)),
+        "name_twice": safetensors('{"x":{"dtype":"F64","shape":[1],"data_offsets":[0,8]},"x":1}', doubles(1)),
+        "finding_zero_byte": safetensors('{"x":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}\0more', doubles(1)),
+        "nested": safetensors("[" * 1000),
+        "metadata_number": safetensors({"__metadata__": {"length": 4}}),
+        "finding_name_escapes": safetensors({"\u001b[2J\n\u0085\u2028": 1}),
+        "finding_metadata_escapes": safetensors({"__metadata__": {"\u0007\r": 1}}),
+        "finding_many_dimensions": safetensors({"a": tensor([1] * 600, 0, 8), "b": tensor([1], 8, 16), "h0": tensor([1], 16, 24)}, doubles(1, 2, 3)),
+    }
+
+
+def chunk(name, body, length=None):
+    return name + struct.pack("<I", len(body) if length is None else length) + body + b"\0" * (len(body) % 2)
+
+
+def wave_format(tag, channels, bits, rate=44100, extensible=False, speakers=0):
+    frame = channels * bits // 8
+    body = struct.pack("<HHIIHH", 0xFFFE if extensible else tag, channels, rate, min(rate * frame, 2**32 - 1), frame % 65536, bits)
+    if extensible:
+        body += struct.pack("<HHIH", 22, bits, speakers, tag) + bytes.fromhex("000000001000800000aa00389b71")
+    return chunk(b"fmt ", body)
+
+
+def wav(*chunks, name=b"RIFF", length=None):
+    body = b"WAVE" + b"".join(chunks)
+    return name + struct.pack("<I", len(body) if length is None else length) + body
+
+
+def wav_seeds():
+    stereo, samples = wave_format(1, 2, 16), chunk(b"data", struct.pack("<4h", 0, 32767, -32768, 1))
+    ds64 = chunk(b"ds64", struct.pack("<QQQI", 100, 8, 2, 0))
+    open_ended = 2**32 - 1
+    return {
+        "pcm16": wav(stereo, samples),
+        "pcm24_odd": wav(wave_format(1, 1, 24, extensible=True), chunk(b"data", b"\x01\x02\x83")),
+        "pcm32": wav(wave_format(1, 1, 32, extensible=True, speakers=4), chunk(b"data", b"\0\0\0\x80")),
+        "f32": wav(wave_format(3, 1, 32), chunk(b"fact", struct.pack("<I", 2)), chunk(b"data", floats(1.5, float("nan")))),
+        "f64": wav(wave_format(3, 1, 64, rate=1), chunk(b"data", doubles(-1e300))),
+        "no_samples": wav(stereo, chunk(b"data", b"")),
+        "data_first": wav(samples, stereo),
+        "unknown_chunks": wav(chunk(b"LIST", b"abc"), stereo, chunk(b"\xff\x1b[m", b"x"), samples, chunk(b"id3 ", b"y")),
+        "stream": wav(stereo, chunk(b"data", b"\0" * 8, open_ended), length=open_ended),
+        "rf64": wav(ds64, stereo, chunk(b"data", b"\0" * 8, open_ended), name=b"RF64", length=open_ended),
+        "rf64_lies": wav(chunk(b"ds64", struct.pack("<QQQI", 2**64 - 1, 2**64 - 1, 2**62, 0)), stereo,
+                         chunk(b"data", b"\0" * 8, open_ended), name=b"RF64", length=open_ended),
+        "rf64_without_ds64": wav(stereo, chunk(b"data", b"\0" * 8, open_ended), name=b"RF64", length=open_ended),
+        "ds64_short": wav(chunk(b"ds64", b"\0" * 8), stereo, samples, name=b"RF64"),
+        "many_channels": wav(wave_format(1, 32767, 16), chunk(b"data", b"")),
+        "no_channels": wav(wave_format(1, 0, 16), samples),
+        "frame_wraps": wav(wave_format(1, 32768, 16), samples),
+        "rate_0": wav(wave_format(1, 2, 16, rate=0), samples),
+        "a_law": wav(wave_format(6, 1, 8), chunk(b"data", b"ab")),
+        "big_endian": wav(stereo, samples, name=b"RIFX"),
+        "format_short": wav(chunk(b"fmt ", b"\x01\0\x02\0"), samples),
+        "extensible_short": wav(chunk(b"fmt ", struct.pack("<HHIIHH", 0xFFFE, 1, 8000, 16000, 2, 16)), samples),
+        "half_a_frame": wav(stereo, chunk(b"data", b"\0" * 6)),
+        "data_lies": wav(stereo, chunk(b"data", b"\0" * 8, 2**31), length=0),
+        "chunk_lies": wav(chunk(b"\x1b[2J", b"", 2**32 - 2), stereo, samples, length=0),
+        "riff_lies": wav(stereo, samples, length=2**31),
+        "two_data": wav(stereo, samples, samples),
+        "two_formats": wav(stereo, stereo, samples),
+        "truncated": wav(stereo, samples)[:30],
+    }
+
+
+def filter_seeds():
+    forms = {
+        "tf": {"a": [[-0.5, 0.1]], "b": [[1, 2], [3, 4]], "h0": [0, 1]},
+        "tf_named": {"form": "tf", "a": [-0.5], "b": [1], "h0": 0},
+        "tf_trained": {"a": [-0.5], "b": [1], "h0": 0, "length": 64},
+        "tf_order_0": {"a": [], "b": [], "h0": [2, 3]},
+        "tf_groups": {"a": [[-0.5], [0.5]], "b": [[1], [2], [3], [4]], "h0": [0, 1, 2, 3]},
+        "ba": {"form": "ba", "b": [1, 2], "a": [2, -0.5]},
+        "ba_channels": {"form": "ba", "channels": [{"b": [1, 2], "a": [1, -0.5]}, {"b": [3], "a": [2]}]},
+        "ss": {"form": "ss", "A": [[0.5, 0.1], [0, 0.2]], "B": [1, 0], "C": [1, 1], "D": 0.5},
+        "ss_system": {"form": "ss", "A": [[0.5]], "B": [[1, 2]], "C": [[1], [2], [3]], "D": [[0, 0], [0, 0], [0, 0]]},
+        "ss_order_0": {"form": "ss", "A": [], "B": [], "C": [], "D": 1},
+        "modal": {"form": "modal", "poles": [[0.5, 0.2], [0.5, -0.2]], "residues": [[1, 1], [1, -1]], "h0": 1},
+        "zpk": {"form": "zpk", "zeros": [-1, -1], "poles": [[0.5, 0.2], [0.5, -0.2]], "gain": 0.1},
+        "zpk_outside": {"form": "zpk", "zeros": [], "poles": [2, 3], "gain": 1, "h0": 1},
+        "sos": {"form": "sos", "sections": [[1, 2, 1, 1, -0.5, 0.2], [1, 0, 0, 2, 0, 0]]},
+        "mimo": {"form": "mimo", "a": [-0.5], "b": [[[1], [2]], [[3], [4]]], "h0": [[0, 0], [0, 1]]},
+        "mimo_channel": {"form": "mimo", "a": [-0.5], "b": [[[1]]], "h0": [[1]]},
+        "repeated_poles": {"form": "zpk", "zeros": [], "poles": [0.5, 0.5, 0.5], "gain": 1},
+        "large_and_small": {"form": "ba", "b": [1e300, 1e-300], "a": [1e-300, 1e300]},
+        "leading_zero": {"form": "ba", "b": [1], "a": [0, 1]},
+        "ragged": {"a": [[1], [1, 2]], "b": [1], "h0": 1},
+        "no_conjugate": {"form": "modal", "poles": [[0.5, 0.2]], "residues": [1]},
+        "unknown_form": {"form": "lattice", "k": [0.5]},
+        "inputs_0": {"form": "ss", "A": [], "B": [], "C": [], "D": [[]]},
+        "length_0": {"a": [], "b": [], "h0": 1, "length": 0},
+        "length_too_large": {"a": [], "b": [], "h0": 1, "length": 2**53 + 1},
+        "finding_key_escapes": {"\u001b[2J\n": 1, "a": [], "b": [], "h0": 1},
+        "finding_form_key_escapes": {"form": "ba", "channels": [{"\u007f\u009b": 1}]},
+    }
+    texts = {
+        "key_twice": '{"a": [], "a": [], "b": [], "h0": 1}',
+        "finding_key_twice_escapes": '{"\\n": 1, "\\n": 2}',
+        "number_overflows": '{"a": [1e999], "b": [1], "h0": 1}',
+        "not_a_number": '{"a": [NaN], "b": [Infinity], "h0": 1}',
+        "negative_zero": '{"a": [-0.0], "b": [-0], "h0": -0.0}',
+        "nested": '{"a": ' + "[" * 100,
+        "truncated": '{"a": [1, 2',
+        "byte_order_mark": '\ufeff{"a": [], "b": [], "h0": 1}',
+    }
+    return {name: json.dumps(value).encode() for name, value in forms.items()} | {
+        name: text.encode() for name, text in texts.items()
+    } | {"not_utf8": b'{"\xff\xfe": 1}', "finding_zero_byte": b'{"a": [], "b": [], "h0": 1}\0more'}
+
+
+def seeds():
+    """Bytes by path, relative to the corpus."""
+    formats = {"filter": filter_seeds(), "npy": npy_seeds(), "safetensors": safetensors_seeds(), "wav": wav_seeds()}
+    return {f"{name}/{seed}": data for name, files in formats.items() for seed, data in files.items()}
+
+
+if __name__ == "__main__":
+    for path, data in seeds().items():
+        (CORPUS / path).parent.mkdir(parents=True, exist_ok=True)
+        (CORPUS / path).write_bytes(data)
