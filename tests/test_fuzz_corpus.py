@@ -37,6 +37,8 @@ def test_the_command_answers(tmp_path):
     }
     codes = []
     for path in sorted(path for path in seeds.CORPUS.rglob("*") if path.is_file()):
+        if path.parent.name not in commands:
+            continue
         name, arguments = commands[path.parent.name]
         output = tmp_path / ("out" + (".wav" if name == "u.wav" else ".npy"))
         (tmp_path / name).write_bytes(path.read_bytes())

@@ -8,6 +8,7 @@
 #include "core/array_bytes.h"
 #include "core/checksum.h"
 #include "core/json.h"
+#include "core/printable.h"
 #include "rtf/safetensors.h"
 #include "stream/model_tensors.h"
 
@@ -179,7 +180,7 @@ Number read_number(std::string_view text, const char* what, const std::string& p
   Number value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size())
-    refuse(path, fmt::format("its metadata has {} '{:.40}', expected a number", what, text));
+    refuse(path, fmt::format("its metadata has {} '{}', expected a number", what, printable(text)));
   return value;
 }
 
@@ -187,7 +188,7 @@ Number read_number(std::string_view text, const char* what, const std::string& p
 void check_envelope(const TensorFile& file, const std::string& path) {
   const std::string& format = metadata(file, "format", path);
   if (!format.starts_with(format_name))
-    refuse(path, fmt::format("its format is '{:.40}', expected '{}{}'", format, format_name, format_version));
+    refuse(path, fmt::format("its format is '{}', expected '{}{}'", printable(format), format_name, format_version));
   const auto version =
       read_number<int>(std::string_view(format).substr(std::string_view(format_name).size()), "format", path);
   if (version != format_version)
@@ -208,8 +209,7 @@ const char* realization_name(const Realization& realization) {
   return text_of(forms, static_cast<Form>(realization.index()));
 }
 
-ModelFile read_model(const std::string& path) {
-  TensorFile tensors = read_safetensors(path);
+ModelFile to_model(TensorFile tensors, const std::string& path) {
   check_envelope(tensors, path);
   ModelFile file;
   read_architecture(parse_json(metadata(tensors, "architecture", path), path + ": architecture", "read_model"), path,
@@ -228,7 +228,9 @@ ModelFile read_model(const std::string& path) {
   return file;
 }
 
-void write_model(const std::string& path, const ModelFile& file) {
+ModelFile read_model(const std::string& path) { return to_model(read_safetensors(path), path); }
+
+TensorFile from_model(const ModelFile& file) {
   validate(file, "write_model");
   TensorFile tensors = to_tensors(file);
   json layers = json::array();
@@ -240,7 +242,9 @@ void write_model(const std::string& path, const ModelFile& file) {
                       {"architecture", architecture_json(file).dump()},
                       {"layers", layers.dump()}};
   tensors.metadata["crc32"] = std::to_string(checksum(tensors));
-  write_safetensors(path, tensors);
+  return tensors;
 }
+
+void write_model(const std::string& path, const ModelFile& file) { write_safetensors(path, from_model(file)); }
 
 }  // namespace rtf

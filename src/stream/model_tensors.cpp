@@ -8,6 +8,7 @@
 #include "core/arguments.h"
 #include "core/array_bytes.h"
 #include "core/float32.h"
+#include "core/printable.h"
 #include "rtf/error.h"
 
 namespace rtf {
@@ -120,7 +121,8 @@ class Taker {
     return array;
   }
   void check_empty() const {
-    if (!tensors_.empty()) refuse(fmt::format("tensor '{:.40}' has no place in this model", tensors_.begin()->first));
+    if (!tensors_.empty())
+      refuse(fmt::format("tensor '{}' has no place in this model", printable(tensors_.begin()->first)));
   }
   [[noreturn]] void refuse(const std::string& why) const {
     throw Error(ErrorCode::format, "read_model", path_ + ": " + why);

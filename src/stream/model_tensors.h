@@ -8,6 +8,10 @@
 
 namespace rtf {
 
+// A model file and its tensors with metadata: all of read_model() and write_model() but the file itself.
+ModelFile to_model(TensorFile tensors, const std::string& path);
+TensorFile from_model(const ModelFile& file);
+
 // Of a valid file, without metadata; float32 tensors rounded as they will be read back.
 TensorFile to_tensors(const ModelFile& file);
 

@@ -13,7 +13,7 @@ Streams<T>::Impl::Impl(const Model<T>& model, std::size_t capacity)
     : sides{{model, {}}, {model, {}}}, numbers(model.impl.get()), slots(capacity) {
   const Architecture& a = numbers->architecture;
   const bool pair = a.decoder == Architecture::Decoder::pair;
-  x_row = row_size(std::max(pair ? 4 * a.channels : 0, a.features));
+  x_row = row_size(std::max(pair ? 4 * a.channels : 0, model.inputs()));
   z_row = 2 * numbers->row;
   y_row = row_size(a.outputs);
   for (Side& side : sides) {

@@ -3,6 +3,7 @@ each way it can lie. Past findings (finding_*) lie beside them as they were foun
 
 import json
 import struct
+import zlib
 from pathlib import Path
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -100,6 +101,73 @@ def safetensors_seeds():
         "finding_metadata_escapes": safetensors({"__metadata__": {"\u0007\r": 1}}),
         "finding_many_dimensions": safetensors({"a": tensor([1] * 600, 0, 8), "b": tensor([1], 8, 16), "h0": tensor([1], 16, 24)}, doubles(1, 2, 3)),
     }
+
+
+def model(recurrences, tensors, precision="f32", crc=None, version="rtf-model 1", **architecture):
+    """A model of these recurrences, [(realization, precision)], and tensors, {name: (shape, values)}."""
+    base = {"vocabulary": 0, "features": 1, "channels": 1, "layers": len(recurrences), "norm": "none", "prenorm": True, "residual": True,
+            "activation": "gelu", "glu": False, "decoder": "pool", "outputs": 1, "last": 1, "bidirectional": False, "length": 8, "precision": precision}
+    metadata = {
+        "architecture": json.dumps(base | architecture),
+        "format": version,
+        "layers": json.dumps([{"realization": form, "precision": of, "pole_radius": 0.5, "error": 0} for form, of in recurrences]),
+    }
+    header, data, total = {}, b"", 0
+    for name in sorted(tensors):
+        shape, values = tensors[name]
+        wide = next((of for i, (_, of) in enumerate(recurrences) if f"blocks.{i}.layer." in name or f"blocks.{i}.backward." in name), precision) == "f64"
+        total = zlib.crc32(doubles(*values), zlib.crc32(struct.pack(f"<{len(shape)}Q", *shape), zlib.crc32(name.encode() + b"\0", total)))
+        begin, data = len(data), data + (doubles if wide else floats)(*values)
+        header[name] = tensor(list(shape), begin, len(data), "F64" if wide else "F32")
+    for key in sorted(metadata):
+        total = zlib.crc32(metadata[key].encode() + b"\0", zlib.crc32(key.encode() + b"\0", total))
+    return safetensors({"__metadata__": metadata | {"crc32": str(total if crc is None else crc)}} | header, data)
+
+
+def linear(name, outputs, inputs, bias=True):
+    return {name + ".weight": ((outputs, inputs), [0.5] * (outputs * inputs))} | ({name + ".bias": ((outputs,), [0.25] * outputs)} if bias else {})
+
+
+def companion(name, channels=1, order=2):
+    return {name + ".a": ((1, order), [-0.5] * order), name + ".b": ((channels, order), [1.0] * channels * order), name + ".h0": ((channels,), [0.5] * channels)}
+
+
+def model_seeds():
+    ends = linear("encoder", 1, 1) | linear("decoder", 1, 1)
+    layer = "blocks.0.layer"
+    norm = {"blocks.0.norm.weight": ((2,), [1.0, 1]), "blocks.0.norm.bias": ((2,), [0.0, 0]), "norm.weight": ((2,), [1.0, 1]), "norm.bias": ((2,), [0.0, 0])}
+    wide = linear("encoder", 2, 3) | norm | companion(layer, 2) | linear("blocks.0.output", 4, 2) | linear("decoder", 3, 2)
+    pair = linear("encoder", 5, 1, bias=False) | linear("decoder.0", 1, 4) | linear("decoder.1", 2, 1)
+    tokens = linear("encoder", 5, 1, bias=False) | linear("decoder", 1, 1)
+    plain = [("companion", "f32")]
+    return {
+        "no_layers": model([], ends),
+        "companion": model(plain, ends | companion(layer)),
+        "companion_f64": model([("companion", "f64")], ends | companion(layer)),
+        "order_0": model(plain, ends | companion(layer, order=0)),
+        "sos": model([("sos", "f32")], ends | {layer + ".sections": ((1, 1, 6), [1.0, 0, 0, 1, -0.5, 0.25])}),
+        "modal": model([("modal", "f32")], ends | {layer + ".poles": ((1, 2, 2), [0.5, 0.25, 0.5, -0.25]), layer + ".residues": ((1, 2, 2), [1.0, 1, 1, -1]),
+                                                   layer + ".h0": ((1,), [0.0])}),
+        "layer_norm_glu": model(plain, wide, features=3, channels=2, outputs=3, norm="layer", glu=True, decoder="last"),
+        "batch_norm_f64": model([("companion", "f64")], wide, "f64", features=3, channels=2, outputs=3, norm="batch", glu=True, decoder="position"),
+        "pair": model([], pair, vocabulary=5, outputs=2, decoder="pair"),
+        "bidirectional": model(plain * 2, ends | companion(layer) | companion("blocks.0.backward"), bidirectional=True, layers=1),
+        "tokens": model([], tokens, vocabulary=5),
+        "finding_features_of_tokens": model([], tokens, vocabulary=5, features=2**32 - 1),
+        "wrong_checksum": model(plain, ends | companion(layer), crc=1),
+        "newer_version": model(plain, ends | companion(layer), version="rtf-model 2"),
+        "layers_lie": model(plain, ends | companion(layer), layers=2**32 - 1),
+        "channels_lie": model([], ends, channels=2**32 - 1),
+        "finding_format_escapes": model([], ends, version="\x1b[2J\n"),
+        "finding_tensor_escapes": model([], ends | {"\n": ((1,), [1.0])}),
+    }
+
+
+def state_seeds():
+    """Numbers of the stream: see state_fuzz.cpp, which gives them their head."""
+    head = struct.pack("<8sIIIIQ", b"rtfstate", 1, 0, 0, 4, 3)
+    return {"empty": b"", "head": head, "newer_version": head[:8] + struct.pack("<I", 2) + head[12:], "zeros": head + b"\0" * 200,
+            "many_samples": struct.pack("<8sIIIIQ", b"rtfstate", 1, 0, 0, 4, 2**64 - 1) + floats(*[0.5] * 50), "not_finite": head + floats(*[float("nan"), float("inf")] * 30)}
 
 
 def chunk(name, body, length=None):
@@ -203,7 +271,7 @@ def filter_seeds():
 
 def seeds():
     """Bytes by path, relative to the corpus."""
-    formats = {"filter": filter_seeds(), "npy": npy_seeds(), "safetensors": safetensors_seeds(), "wav": wav_seeds()}
+    formats = {"filter": filter_seeds(), "model": model_seeds(), "npy": npy_seeds(), "safetensors": safetensors_seeds(), "state": state_seeds(), "wav": wav_seeds()}
     return {f"{name}/{seed}": data for name, files in formats.items() for seed, data in files.items()}
 
 
