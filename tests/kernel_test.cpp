@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
+#include <limits>
 
 #include "random_filter.h"
 #include "rtf/rtf.h"
@@ -29,6 +31,35 @@ TEST(ExactKernel, OnePoleIsAGeometricSeries) {
   for (const auto method : every_method) {
     const auto k = rtf::exact_kernel(single({-0.5}, {1.0}, 2.0), 6, method);
     EXPECT_EQ(k, (std::vector<double>{2, 1, 0.5, 0.25, 0.125, 0.0625}));
+  }
+}
+
+// Poles close together, as narrow filters have them: a channel that runs alone must lose no more than one of many.
+TEST(ExactKernel, AChannelAloneLosesNoMoreThanOneOfMany) {
+  constexpr std::size_t length = 600;
+  for (const std::size_t order : {2, 4, 6, 8}) {
+    constexpr long double pole = 0.9375L;  // its powers are exact
+    std::vector<double> a(order), b(order, 0.0);
+    long double binomial = 1, power = 1;
+    for (std::size_t k = 1; k <= order; ++k) {
+      binomial *= static_cast<long double>(order - k + 1) / static_cast<long double>(k);
+      power *= -pole;
+      a[k - 1] = static_cast<double>(binomial * power);
+    }
+    b[0] = 1;
+    const TransferFunction alone = single(a, b, 0.0);
+    const auto k = rtf::exact_kernel(alone, length, KernelMethod::recurrence);
+    const double kappa = rtf::condition(alone, length);
+    double largest = 0;
+    std::vector<double> expected(length, 0.0);
+    long double value = 1;  // binomial(t + order - 2, order - 1) pole^(t - 1)
+    for (std::size_t t = 1; t < length; ++t) {
+      expected[t] = static_cast<double>(value);
+      largest = std::max(largest, std::abs(expected[t]));
+      value *= pole * static_cast<long double>(t + order - 1) / static_cast<long double>(t);
+    }
+    for (std::size_t t = 0; t < length; ++t)
+      EXPECT_NEAR(k[t], expected[t], std::numeric_limits<double>::epsilon() * kappa * largest) << order << " " << t;
   }
 }
 

@@ -33,7 +33,7 @@ std::vector<double> with_leading_zero(std::span<const double> b) {
 // An impulse fed to the recurrence of every channel.
 std::vector<double> by_recurrence(const TransferFunction& tf, std::size_t length) {
   Executor& executor = default_executor();
-  const cpu::Recurrence recurrence(tf, instruction_set());
+  const cpu::Recurrence recurrence(tf, instruction_set(), length, tolerance<double>);
   AlignedVector<double> space(executor.workers() * recurrence.worker_space());
   std::vector<double> kernel(tf.channels * length, 0.0);
   const Signal<double> signal = length_last(kernel.data(), 1, tf.channels, length);

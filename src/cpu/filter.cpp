@@ -148,7 +148,7 @@ FilterPlan<T>::FilterPlan(const TransferFunction& tf, std::size_t batch_, std::s
 
   switch (made->method) {
     case FilterMethod::recurrence:
-      made->recurrence.emplace(tf, set);
+      made->recurrence.emplace(tf, set, length, tolerance<T>);
       break;
     case FilterMethod::fft:
       if (!options.initial_state && !options.final_state) {

@@ -1,8 +1,12 @@
 #include "cpu/recurrence.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/arguments.h"
+#include "core/conditioning.h"
+#include "core/polynomial.h"
+#include "rtf/stability.h"
 
 namespace rtf::cpu {
 namespace {
@@ -24,9 +28,18 @@ void store(const RecurrenceLanes& simd, const double* rows, std::size_t count, L
   simd.store_double(rows, count, to);
 }
 
+// What rounding may come to when a block of samples is solved at once: its terms, of size |a|_1 |v|, meet the first
+// samples g of 1/A, and what they leave in v is an input of size |a|_1 to all that follows.
+double across_time_bound(std::span<const double> a, std::size_t lanes, std::size_t length) {
+  double size = 1, block = 0;
+  for (const double x : a) size += std::abs(x);
+  for (const double x : inverse_series_recurrence(a, lanes)) block += std::abs(x);
+  return recurrence_bound(condition(a, std::max<std::size_t>(length, 1))) * size * block;
+}
+
 }  // namespace
 
-Recurrence::Recurrence(const TransferFunction& tf, InstructionSet set)
+Recurrence::Recurrence(const TransferFunction& tf, InstructionSet set, std::size_t length, double tolerance)
     : simd_(recurrence_lanes(set)), tf_(tf), padded_(padded_order(tf.order)) {
   const std::size_t lanes = simd_.lanes, n = tf.order;
   tiles_ = (tf.channels + lanes - 1) / lanes;
@@ -44,6 +57,9 @@ Recurrence::Recurrence(const TransferFunction& tf, InstructionSet set)
   // A last tile that would leave most lanes idle is faster channel by channel, with time across the lanes.
   const std::size_t rest = tf.channels % lanes;
   first_alone_ = 2 * rest >= lanes && rest > 1 ? tf.channels : tf.channels - rest;
+  for (std::size_t channel = first_alone_; channel < tf.channels; ++channel)
+    if (!(across_time_bound(std::span(tf.a).subspan(tf.group_of(channel) * n, n), lanes, length) <= tolerance))
+      first_alone_ = tf.channels;
   for (std::size_t channel = first_alone_; channel < tf.channels; ++channel) {
     const auto tables = block_tables(std::span(tf.a).subspan(tf.group_of(channel) * n, n),
                                      std::span(tf.b).subspan(channel * n, n), lanes);

@@ -16,7 +16,7 @@ namespace rtf::cpu {
 
 class Recurrence {
  public:
-  Recurrence(const TransferFunction& tf, InstructionSet set);
+  Recurrence(const TransferFunction& tf, InstructionSet set, std::size_t length, double tolerance);
 
   // Doubles of scratch that each worker needs.
   std::size_t worker_space() const;
