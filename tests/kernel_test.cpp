@@ -63,6 +63,21 @@ TEST(ExactKernel, AChannelAloneLosesNoMoreThanOneOfMany) {
   }
 }
 
+// Newton's steps diverge where 1/A is large; beyond order 256 they are what is tried first.
+TEST(ExactKernel, ALongDelayBeforeSlowPolesIsTheShortFilterDelayed) {
+  constexpr std::size_t delay = 300, length = 2000;
+  // (1 - 0.9375 w)^5
+  const std::vector<double> slow = {-4.6875, 8.7890625, -8.23974609375, 3.8623809814453125, -0.72419643402099609375};
+  std::vector<double> a(delay + 5, 0.0), b(delay + 5, 0.0);
+  std::copy(slow.begin(), slow.end(), a.begin());
+  b[delay] = 1e-6;
+  const auto delayed = rtf::exact_kernel(single(a, b, 0.0), length);
+  const auto direct = rtf::exact_kernel(single(slow, {1e-6, 0, 0, 0, 0}, 0.0), length - delay);
+  const double largest = *std::max_element(direct.begin(), direct.end());
+  const double bound = std::numeric_limits<double>::epsilon() * rtf::condition(slow, length) * largest;
+  for (std::size_t t = 1; t < length - delay; ++t) EXPECT_NEAR(delayed[t + delay], direct[t], bound) << t;
+}
+
 TEST(ExactKernel, FirAndDelayAreExact) {
   RandomFilters random(1);
   const std::vector<double> taps = random.normals(8);

@@ -52,7 +52,7 @@ CoefficientsGradient wrapped_kernel_vjp(const TrainedTransferFunction& trained,
 // --- The exact response of a plain numerator ----------------------------------------------------------------------
 
 enum class KernelMethod {
-  automatic,   // the cheapest of recurrence and newton
+  automatic,   // the cheapest of recurrence and newton, the latter only where it holds
   recurrence,  // the companion state, an impulse fed in: O(order * length)
   division,    // long division of B by A, term by term: O(order * length)
   newton,      // B * (1/A mod w^length) with FFT products: O(length log length)

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "core/conditioning.h"
 #include "core/fft.h"
 
 namespace rtf {
@@ -98,7 +99,19 @@ std::vector<double> inverse_series_recurrence(std::span<const double> a, std::si
 }
 
 std::vector<double> inverse_series_automatic(std::span<const double> a, std::size_t length) {
-  return a.size() > newton_order ? inverse_series(a, length) : inverse_series_recurrence(a, length);
+  if (a.size() <= newton_order || length == 0) return inverse_series_recurrence(a, length);
+  // With A g = 1 + r the error of g is r / A, at most |r| times the sum of |g|. Where 1/A is large against what it ends
+  // in, Newton's steps may do anything.
+  std::vector<double> g = inverse_series(a, length);
+  std::vector<double> r = multiply(with_leading_one(a), g, length);
+  r[0] -= 1;
+  double residual = 0, largest = 0, sum = 0;
+  for (std::size_t t = 0; t < length; ++t) {
+    residual = std::max(residual, std::abs(r[t]));
+    largest = std::max(largest, std::abs(g[t]));
+    sum += std::abs(g[t]);
+  }
+  return residual * sum <= tolerance<double> * largest ? g : inverse_series_recurrence(a, length);
 }
 
 std::vector<double> divide_series(std::span<const double> b, std::span<const double> a, std::size_t length) {

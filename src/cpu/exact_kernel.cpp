@@ -42,7 +42,7 @@ std::vector<double> by_recurrence(const TransferFunction& tf, std::size_t length
   return kernel;
 }
 
-// B / A by long division, or B times 1/A by Newton.
+// B / A by long division, or B times 1/A by Newton, automatically only where that holds.
 std::vector<double> by_division(const TransferFunction& tf, std::size_t length, KernelMethod method) {
   std::vector<double> kernel(tf.channels * length);
   const std::size_t each = tf.channels / tf.groups;
@@ -50,10 +50,11 @@ std::vector<double> by_division(const TransferFunction& tf, std::size_t length, 
     const auto a = denominator(tf, group);
     std::vector<double> g;
     if (method == KernelMethod::newton) g = inverse_series(a, length);
+    if (method == KernelMethod::automatic) g = inverse_series_automatic(a, length);
     for (std::size_t channel = group * each; channel < (group + 1) * each; ++channel) {
       const auto b = numerator(tf, channel);
       std::vector<double> h =
-          method == KernelMethod::newton ? multiply(with_leading_zero(b), g, length) : divide_series(b, a, length);
+          method == KernelMethod::division ? divide_series(b, a, length) : multiply(with_leading_zero(b), g, length);
       h[0] = tf.h0[channel];
       std::copy(h.begin(), h.end(), kernel.begin() + static_cast<std::ptrdiff_t>(channel * length));
     }
@@ -66,8 +67,7 @@ std::vector<double> by_division(const TransferFunction& tf, std::size_t length, 
 std::vector<double> exact_kernel(const TransferFunction& tf, std::size_t length, KernelMethod method) {
   validate(tf, "exact_kernel");
   if (length == 0) fail(ErrorCode::argument, "exact_kernel", "length is 0; it must be at least 1");
-  if (method == KernelMethod::automatic)
-    method = tf.order > recurrence_order ? KernelMethod::newton : KernelMethod::recurrence;
+  if (method == KernelMethod::automatic && tf.order <= recurrence_order) method = KernelMethod::recurrence;
   std::vector<double> kernel =
       method == KernelMethod::recurrence ? by_recurrence(tf, length) : by_division(tf, length, method);
   if (!all_finite<double>(kernel))
