@@ -186,7 +186,7 @@ void run(const FilterCommandOptions& options) {
     fail(fmt::format("{} to {}: from wav to wav or from npy to npy; choose another name for the output", options.input,
                      options.output));
   }
-  const RunnableFilter file = read_runnable_filter(options.filter);
+  const RunnableFilter file = for_signals(read_runnable_filter(options.filter));
   if (is_wav(options.input)) return filter_wav(options, file);
   const Array u = read_npy(options.input);
   const Sizes sizes = sizes_of(u, options.input, channels_of(file));

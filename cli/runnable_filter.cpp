@@ -8,6 +8,7 @@
 #include "rtf/executor.h"
 #include "rtf/kernel.h"
 #include "rtf/reduce.h"
+#include "rtf/stability.h"
 
 namespace rtf::cli {
 
@@ -37,14 +38,24 @@ double convert_all(const Systems& systems, const To& to, std::vector<Form>& resu
   return *std::max_element(errors.begin(), errors.end());
 }
 
+constexpr double enough = 1e-12;
+
+// Whether a recurrence with these coefficients costs as little as their rounding does.
+bool can_run(const std::vector<TransferFunction>& channels) {
+  constexpr std::size_t length = 4096;  // over which rounding is counted
+  return std::all_of(channels.begin(), channels.end(), [](const TransferFunction& tf) {
+    return std::numeric_limits<double>::epsilon() * condition(tf, length) <= enough;
+  });
+}
+
 // Matrices and residues hold what coefficients may not: then their sections are run. What neither holds is refused in
 // the words of to_coefficients().
 RunnableFilter coefficients_or_sections(Systems systems, const std::string& path) {
-  constexpr double enough = 1e-12, too_much = 1e-3;
+  constexpr double too_much = 1e-3;
   std::vector<TransferFunction> channels;
   const double error = convert_all(
       systems, [](const System& system) { return to_transfer_function(system); }, channels);
-  if (error <= enough) return join_channels(channels);
+  if (error <= enough && can_run(channels)) return join_channels(channels);
   Systems sections;
   const auto in_sections = [](const System& system) {
     // The zeros of matrices are found without coefficients.
@@ -64,6 +75,16 @@ RunnableFilter read_runnable_filter(const std::string& path) {
     return coefficients_or_sections(std::move(*systems), path);
   }
   return std::visit([](auto&& tf) -> RunnableFilter { return std::move(tf); }, to_coefficients(std::move(file), path));
+}
+
+RunnableFilter for_signals(RunnableFilter filter) {
+  const auto* systems = std::get_if<Systems>(&filter);
+  if (!systems) return filter;
+  std::vector<TransferFunction> channels;
+  const double error = convert_all(
+      *systems, [](const System& system) { return to_transfer_function(system); }, channels);
+  if (error <= enough && can_run(channels)) return join_channels(channels);
+  return filter;
 }
 
 std::size_t channels_of(const RunnableFilter& filter) {

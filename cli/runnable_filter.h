@@ -18,6 +18,9 @@ namespace rtf::cli {
 using RunnableFilter = std::variant<TransferFunction, TrainedTransferFunction, std::vector<System>>;
 
 RunnableFilter read_runnable_filter(const std::string& path);
+// Coefficients instead of factors where they hold the filter and can be run: many zeros in a row of sections amplify a
+// signal and cancel.
+RunnableFilter for_signals(RunnableFilter filter);
 
 std::size_t channels_of(const RunnableFilter& filter);
 std::size_t order_of(const RunnableFilter& filter);  // no less than that of any channel

@@ -49,10 +49,24 @@ def test_filter_is_sosfilt(rtf, tmp_path, case):
     expected = signal.sosfilt(signal.zpk2sos(*case), u)
     for how in ([], ["--chunk", "700"], ["--method", "recurrence"]):
         text = rtf("filter", "f.json", "--input", "u.npy", "-o", "y.npy", *how)
-        assert text == f"y.npy: output (5000), f64, method recurrence of {(len(case[1]) + 1) // 2} sections\n"
+        # Four poles far apart run from their coefficients.
+        sections = f" of {(len(case[1]) + 1) // 2} sections" if len(case[1]) > 4 else ""
+        assert text == f"y.npy: output (5000), f64, method recurrence{sections}\n"
         expect(np.load(tmp_path / "y.npy"), expected)
     rtf("filter", "f.json", "--input", "u.npy", "-o", "y.npy", "--dtype", "f32")
     expect(np.load(tmp_path / "y.npy"), signal.sosfilt(signal.zpk2sos(*case), u.astype(np.float32)), 2e-7)
+
+
+@pytest.mark.parametrize("form", ["zpk", "sos"])
+@pytest.mark.parametrize("taps", [64, 129, 201])
+def test_many_zeros_neither_amplify_nor_cancel(rtf, tmp_path, taps, form):
+    u = np.random.default_rng(2).standard_normal(3000)
+    np.save(tmp_path / "u.npy", u)
+    b = signal.firwin(taps, 0.3)
+    (tmp_path / "b.json").write_text(json.dumps({"form": "ba", "b": b.tolist(), "a": [1.0]}))
+    rtf("convert", "b.json", "--to", form, "-o", "f.json")
+    rtf("filter", "f.json", "--input", "u.npy", "-o", "y.npy")
+    expect(np.load(tmp_path / "y.npy"), signal.lfilter(b, [1.0], u))
 
 
 def test_filter_carries_the_state_of_every_section(rtf, tmp_path, case):
