@@ -96,7 +96,7 @@ std::size_t default_length(const Channel& channel) {
   constexpr double shortest = 40, longest = 2000;
   if (!channel.stable) return 100;
   const double decay = channel.radius > 0 ? std::log(1e-3) / std::log(channel.radius) : 0;
-  return static_cast<std::size_t>(std::clamp(decay + static_cast<double>(channel.order()), shortest, longest));
+  return static_cast<std::size_t>(std::clamp(decay + static_cast<double>(channel.order() + 1), shortest, longest));
 }
 
 // At most two points a pixel: the smallest and the largest value of every piece.
