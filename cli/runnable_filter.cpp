@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "common.h"
@@ -40,29 +41,36 @@ double convert_all(const Systems& systems, const To& to, std::vector<Form>& resu
 
 constexpr double enough = 1e-12;
 
-// Whether a recurrence with these coefficients costs as little as their rounding does.
-bool can_run(const std::vector<TransferFunction>& channels) {
-  constexpr std::size_t length = 4096;  // over which rounding is counted
-  return std::all_of(channels.begin(), channels.end(), [](const TransferFunction& tf) {
-    return std::numeric_limits<double>::epsilon() * condition(tf, length) <= enough;
-  });
-}
+// How far coefficients are off; none where that is more than enough, or where a recurrence would cost more than they.
+struct RunnableCoefficients {
+  std::optional<TransferFunction> tf;
+  double error;
+
+  explicit RunnableCoefficients(const Systems& systems) {
+    constexpr std::size_t length = 4096;  // over which rounding is counted
+    std::vector<TransferFunction> channels;
+    error = convert_all(
+        systems, [](const System& system) { return to_transfer_function(system); }, channels);
+    const auto can_run = [](const TransferFunction& channel) {
+      return std::numeric_limits<double>::epsilon() * condition(channel, length) <= enough;
+    };
+    if (error <= enough && std::all_of(channels.begin(), channels.end(), can_run)) tf = join_channels(channels);
+  }
+};
 
 // Matrices and residues hold what coefficients may not: then their sections are run. What neither holds is refused in
 // the words of to_coefficients().
 RunnableFilter coefficients_or_sections(Systems systems, const std::string& path) {
   constexpr double too_much = 1e-3;
-  std::vector<TransferFunction> channels;
-  const double error = convert_all(
-      systems, [](const System& system) { return to_transfer_function(system); }, channels);
-  if (error <= enough && can_run(channels)) return join_channels(channels);
+  const RunnableCoefficients coefficients(systems);
+  if (coefficients.tf) return *coefficients.tf;
   Systems sections;
   const auto in_sections = [](const System& system) {
     // The zeros of matrices are found without coefficients.
     return to_sections(std::holds_alternative<Modal>(system) ? System(realization(system)) : system);
   };
   const double error_of_sections = convert_all(systems, in_sections, sections);
-  if (error_of_sections < error && error_of_sections <= too_much) return sections;
+  if (error_of_sections < coefficients.error && error_of_sections <= too_much) return sections;
   return plain_filter(path, to_coefficients(std::move(systems), path));
 }
 
@@ -80,10 +88,7 @@ RunnableFilter read_runnable_filter(const std::string& path) {
 RunnableFilter for_signals(RunnableFilter filter) {
   const auto* systems = std::get_if<Systems>(&filter);
   if (!systems) return filter;
-  std::vector<TransferFunction> channels;
-  const double error = convert_all(
-      *systems, [](const System& system) { return to_transfer_function(system); }, channels);
-  if (error <= enough && can_run(channels)) return join_channels(channels);
+  if (RunnableCoefficients coefficients(*systems); coefficients.tf) return *std::move(coefficients.tf);
   return filter;
 }
 

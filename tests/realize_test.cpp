@@ -74,7 +74,7 @@ TEST(Realize, HoldsItsBound) {
   EXPECT_GT(chosen[0], 60);  // most of these filters are well-conditioned
 }
 
-// Issue 7: a direct form of order 64 with poles to radius 0.999 loses its digits in float32, and is replaced.
+// A direct form of order 64 with poles to radius 0.999 loses its digits in float32, and is replaced.
 TEST(Realize, ReplacesFragileCompanions) {
   RandomModels random(2);
   const std::size_t length = 1024;
@@ -132,7 +132,7 @@ TEST(Realize, TakesTheFormThatIsAskedFor) {
   expect_refusal("no realization holds the layer", [&] { realize(twice, 64, options); });
 }
 
-// Issue 7: a million steps stay within 1e-3 of the double-precision recurrence, in every form.
+// A million steps stay within 1e-3 of the double-precision recurrence, in every form.
 TEST(Realize, AMillionStepsDoNotDrift) {
   RandomModels random(4);
   constexpr std::size_t channels = 8, order = 8, steps = 1'000'000, block = 500;

@@ -20,7 +20,7 @@ using testing::Rows;
 template <class T>
 constexpr DataType precision_of = std::is_same_v<T, float> ? DataType::f32 : DataType::f64;
 
-// Issue 7: relative to the largest value.
+// Relative to the largest value.
 template <class T>
 constexpr double tolerance = std::is_same_v<T, float> ? 1e-4 : 1e-9;
 

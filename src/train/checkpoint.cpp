@@ -4,7 +4,6 @@
 #include <ATen/core/grad_mode.h>
 #include <fcntl.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <charconv>
 #include <cstring>
@@ -12,6 +11,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "core/checksum.h"
 #include "core/printable.h"
 #include "rtf/error.h"
 #include "rtf/safetensors.h"
@@ -73,25 +73,6 @@ void each_number(P& position, F&& visit) {
   visit("loss_sum", position.loss_sum);
   visit("loss_count", position.loss_count);
   visit("seconds", position.seconds);
-}
-
-// Over names, shapes, values and metadata, so that a flipped bit anywhere shows.
-uint32_t checksum(const TensorFile& file) {
-  uLong crc = crc32(0, nullptr, 0);
-  const auto add = [&](const void* bytes, std::size_t size) {
-    if (size > 0) crc = crc32_z(crc, static_cast<const Bytef*>(bytes), size);  // a null pointer would start it afresh
-  };
-  for (const auto& [name, array] : file.tensors) {
-    add(name.data(), name.size() + 1);
-    add(array.shape.data(), array.shape.size() * sizeof(std::size_t));
-    add(array.values.data(), array.values.size() * sizeof(double));
-  }
-  for (const auto& [key, text] : file.metadata) {
-    if (key == "crc32") continue;
-    add(key.data(), key.size() + 1);
-    add(text.data(), text.size() + 1);
-  }
-  return static_cast<uint32_t>(crc);
 }
 
 TensorFile to_file(const Checkpoint& checkpoint) {
