@@ -35,14 +35,19 @@ template <int count, class Position, class At>
 __device__ void load_points(const NumberRow& row, int length, Position position, At at) {
   with_pointer(row.numbers, [&](const auto* data) {
     data += row.start;
+    std::remove_cvref_t<decltype(*data)> near[count];  // all are asked for before the first is waited for
 #pragma unroll
     for (int i = 0; i < count; ++i) {
       const int k = position(i) - row.offset;
-      at(i) = k < 0 ? row.leading : k < row.count ? static_cast<double>(data[k]) : 0.0;
+      near[i] = 0;
+      if (k >= 0 && k < row.count) near[i] = __ldg(data + k);
     }
+#pragma unroll
+    for (int i = 0; i < count; ++i) at(i) = position(i) < row.offset ? row.leading : static_cast<double>(near[i]);
     if (row.count + row.offset <= length) return;
 #pragma unroll
     for (int i = 0; i < count; ++i)
+#pragma unroll 1
       for (int k = position(i) - row.offset + length; k < row.count; k += length) at(i) += static_cast<double>(data[k]);
   });
 }
@@ -60,17 +65,18 @@ __device__ void store_points(const NumberRow& row, int length, Position position
     if (row.count + row.offset <= length) return;
 #pragma unroll
     for (int i = 0; i < count; ++i)
+#pragma unroll 1
       for (int k = position(i) - row.offset + length; k < row.count; k += length) data[k] = static_cast<T>(at(i));
   });
 }
 
-// Begins to bring a row near, by all threads of a block.
+// Begins to bring a row into the second-level cache, by all threads of a block.
 __device__ inline void prefetch(const NumberRow& row) {
   constexpr int line = 128;
   const int64_t bytes = row.count * size_of(row.numbers.type);
   const char* const from = static_cast<const char*>(row.numbers.data) + row.start * size_of(row.numbers.type);
   for (int64_t at = threadIdx.x * line; at < bytes; at += blockDim.x * line)
-    asm volatile("prefetch.global.L1 [%0];" : : "l"(from + at));
+    asm volatile("prefetch.global.L2 [%0];" : : "l"(from + at));
 }
 
 __device__ inline double load_number(const Numbers& numbers, int64_t index) {

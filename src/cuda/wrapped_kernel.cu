@@ -61,6 +61,11 @@ template <int length>
 __global__ void __launch_bounds__(RealRow<length>::threads, RealRow<length>::blocks) kernel_rows(const Arguments p) {
   using Slot = Slots<length, 1>;
   extern __shared__ __align__(16) char shared[];
+  if constexpr (length > 8192) {  // on their way while the tables are made; shorter rows come sooner than this pays
+    const ChannelRange range = channels_of(p, blockIdx.x);
+    prefetch(coefficients(p.a, range.group, p.sizes.order, 1));
+    prefetch(coefficients(p.b, range.first, p.sizes.order, 0));
+  }
   RealRow<length> row(shared);
   double2* inverse_a = Slot::at(0, shared, p.slots);
   for (int64_t chunk = blockIdx.x; chunk < p.chunks.total; chunk += gridDim.x) {
@@ -69,7 +74,6 @@ __global__ void __launch_bounds__(RealRow<length>::threads, RealRow<length>::blo
 #pragma unroll 1
     for (int64_t step = 0; step <= range.count; ++step) {
       const int64_t channel = range.first + step - 1;
-      if (step < range.count) prefetch(coefficients(p.b, channel + 1, p.sizes.order, 0));
       row.forward(step == 0 ? coefficients(p.a, range.group, p.sizes.order, 1)
                             : coefficients(p.b, channel, p.sizes.order, 0));
       if (step == 0) {

@@ -252,6 +252,27 @@ def test_either_method(cuda_ops, monkeypatch, method, order):
         check_gradients(cuda_ops, Case(seed, order, length=300), torch.float64)
 
 
+@pytest.mark.parametrize("order, length, method", [(64, 1 << 19, "fft"), (64, 1 << 17, "chunks"), (8, 1 << 19, "chunks")])
+def test_the_cheaper_method(cuda_ops, monkeypatch, order, length, method):
+    """A single long row of large order is the one case where chunks, which follow each other, take longer."""
+    f = oracle.draw_filter(np.random.default_rng(order), 1, 1, order)
+    coefficients = [torch.tensor(x).cuda() for x in (f.a, f.b, f.h0)]
+    u = torch.randn(1, length, 1, dtype=torch.float64, device="cuda", generator=torch.Generator("cuda").manual_seed(1))
+    chosen = cuda_ops.filter(u, *coefficients)
+    monkeypatch.setenv("RTF_CUDA_FILTER", method)
+    assert all(torch.equal(x, y) for x, y in zip(chosen, cuda_ops.filter(u, *coefficients)))
+
+
+def test_offsets_on_the_device_that_leave_samples_out(cuda_ops):
+    """They are not looked at, which would wait for the device: samples of no sequence are zero."""
+    u = torch.ones(1, 100, 2, device="cuda")
+    coefficients = torch.zeros(2, 3), torch.zeros(2, 3), torch.ones(2)
+    for _ in range(3):  # memory that held other numbers
+        torch.full_like(u, torch.nan)
+        y, _ = cuda_ops.filter(u, *(x.cuda() for x in coefficients), offsets=torch.tensor([10, 30, 60]).cuda())
+        assert torch.equal(y[0, :, 0], ((torch.arange(100) >= 10) & (torch.arange(100) < 60)).float().cuda())
+
+
 @pytest.mark.parametrize("order", [0, 3, 64, 65])
 @pytest.mark.parametrize("batch, length", [(0, 5), (2, 0), (0, 0)])
 def test_nothing(cuda_ops, batch, length, order):

@@ -1,4 +1,4 @@
-// filter, its gradient, and step on the GPU. Small orders run in chunks (cuda/filter.h), larger ones by transforms.
+// filter, its gradient, and step on the GPU: in chunks (cuda/filter.h) or by transforms, whichever costs less.
 #include "torch/cuda/filter.h"
 
 #include <torch/library.h>
@@ -23,11 +23,31 @@ OptionalTensor state_of(const char* operation, const OptionalTensor& state, int6
 
 namespace {
 
+enum class Pass { forward, backward };
+
+// Measured on an H200 by bench/cuda_filter_costs.py. Chunks follow each other along a row, and rows run side by side;
+// transforms cost their many launches, an exact kernel for each channel, and a convolution for each row.
+bool chunks_cost_less(const Tensor& u, int64_t order, Pass pass) {
+  struct Cost {
+    int64_t order;
+    double ns;  // a sample
+  };
+  constexpr Cost costs[] = {{8, 1.7}, {16, 2.9}, {32, 10.5}, {64, 26.5}};
+  constexpr double launches = 8e6, kernel = 1.2, convolution = 0.2, backward = 3;  // ns; and the gradient's as many
+  const auto* cost = std::begin(costs);
+  while (cost->order < order && cost + 1 != std::end(costs)) ++cost;
+  const auto batch = static_cast<double>(u.size(0)), length = static_cast<double>(u.size(1)),
+             channels = static_cast<double>(u.size(2));
+  const double transforms = launches + length * channels * (kernel + batch * convolution);
+  return length * cost->ns <= (pass == Pass::backward ? backward : 1) * transforms;
+}
+
 // RTF_CUDA_FILTER=chunks|fft forces a way to compute, for tests and measurements.
-bool in_chunks(const char* operation, int64_t order) {
+bool in_chunks(const char* operation, const Tensor& u, int64_t order, bool packed, Pass pass) {
   const int64_t largest = cuda::largest_chunked_order();
   const char* name = std::getenv("RTF_CUDA_FILTER");
-  if (!name || !*name) return order <= largest;
+  if (!name || !*name)  // How long packed sequences are is known on the device alone.
+    return order <= largest && (packed || chunks_cost_less(u, order, pass));
   const std::string_view method = name;
   TORCH_CHECK_VALUE(method == "chunks" || method == "fft", "[rtf::", operation, "] RTF_CUDA_FILTER is ", name,
                     "; chunks and fft are known");
@@ -44,6 +64,7 @@ struct Chunked {
   Chunked(const char* operation, const Tensor& u_, const Coefficients& c, const OptionalTensor& start,
           const Sequences& sequences)
       : u(length_last(u_)), y(empty_length_last(u_, u_.scalar_type())) {
+    if (!sequences.cover) y.zero_();
     const auto values = [](const OptionalTensor& x) { return x ? x->const_data_ptr<int64_t>() : nullptr; };
     const auto type = element_type(operation, u.scalar_type());
     filter = {.series = cuda::Series::response,
@@ -76,7 +97,7 @@ Pair filter_cuda(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor
   check_coefficients("filter", a, b, h0);
   check_filter_input("filter", u, b);
   const Device device(u);
-  const bool chunked = in_chunks("filter", b.size(1));
+  const bool chunked = in_chunks("filter", u, b.size(1), offsets.has_value(), Pass::forward);
   const Coefficients c("filter", a, b, h0, u, /*as_double=*/!chunked);
   const Sequences sequences("filter", u, lengths, offsets);
   const auto start = state_of("filter", initial_state, sequences.count, u, b);
@@ -98,7 +119,7 @@ Quintuple filter_backward_cuda(const Tensor& dy, const Tensor& dstate, const Ten
   check_coefficients("filter_backward", a, b, h0);
   check_filter_input("filter_backward", u, b);
   const Device device(u);
-  const bool chunked = in_chunks("filter_backward", b.size(1));
+  const bool chunked = in_chunks("filter_backward", u, b.size(1), offsets.has_value(), Pass::backward);
   const Coefficients c("filter_backward", a, b, h0, u, /*as_double=*/!chunked);
   check_shape("filter_backward", "dy", dy, u.sizes());
   check_device("filter_backward", "dy", dy, "u", u);

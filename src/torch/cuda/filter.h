@@ -38,6 +38,7 @@ struct Coefficients {
 struct Sequences {
   OptionalTensor lengths, offsets;
   int64_t count;
+  bool cover = true;  // every sample is known to be one of a sequence's
 
   Sequences(const char* operation, const Tensor& u, const OptionalTensor& padded, const OptionalTensor& packed)
       : count(u.size(0)) {
@@ -58,6 +59,7 @@ struct Sequences {
       TORCH_CHECK_VALUE(u.size(0) == 1, "[rtf::", operation, "] a packed signal has batch ", u.size(0),
                         "; 1 is needed");
       if (packed->is_cpu()) offsets_of(operation, packed, u.size(1));
+      cover = packed->is_cpu();
       offsets = on_device("offsets", *packed);
       TORCH_CHECK_VALUE(offsets->size(0) >= 2, "[rtf::", operation, "] offsets has ", offsets->size(0),
                         " values; at least 2 are needed");
