@@ -1,5 +1,5 @@
-// What the chunked filter costs on the GPU by order and length, beside a copy of the same bytes and beside the convolution
-// by FFT, which costs the same at every order: 16 sequences of 128 channels, float32.
+// What the chunked filter costs on the GPU by order and length, beside a copy of the same bytes and beside the
+// convolution by FFT, which costs the same at every order: 16 sequences of 128 channels, float32.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -71,8 +71,8 @@ int main() {
       cudaMemcpyAsync(y + at, u + at, total * sizeof(float), cudaMemcpyDeviceToDevice);
     });
     std::printf("%8ld %9.1f", static_cast<long>(length), copy);
-    const rtf::cuda::Convolution sizes{sequences, static_cast<int>(length), channels, static_cast<int>(length), false,
-                                       rtf::cuda::Storage::float32, nullptr, nullptr};
+    const rtf::cuda::Convolution sizes{sequences, static_cast<int>(length),    channels, static_cast<int>(length),
+                                       false,     rtf::cuda::Storage::float32, nullptr,  nullptr};
     void* workspace = nullptr;
     check("bench", cudaMalloc(&workspace, rtf::cuda::convolve_workspace_bytes(sizes)));
     const float fft = microseconds([&](int i) {
@@ -88,9 +88,28 @@ int main() {
       double *h0 = on_device(ones), *a = on_device(small), *b = on_device(small), *end = nullptr;
       check("bench", cudaMalloc(&end, rows * order * sizeof(double)));
       constexpr auto type = rtf::cuda::Type::float32;
-      rtf::cuda::Filter filter{rtf::cuda::Series::response, sequences, channels, channels, order, length, type, nullptr,
-                               channels * length, length, type, nullptr, channels * length, length,
-                               rtf::cuda::Type::float64, a, b, h0, nullptr, end, nullptr, nullptr};
+      rtf::cuda::Filter filter{rtf::cuda::Series::response,
+                               sequences,
+                               channels,
+                               channels,
+                               order,
+                               length,
+                               type,
+                               nullptr,
+                               channels * length,
+                               length,
+                               type,
+                               nullptr,
+                               channels * length,
+                               length,
+                               rtf::cuda::Type::float64,
+                               a,
+                               b,
+                               h0,
+                               nullptr,
+                               end,
+                               nullptr,
+                               nullptr};
       const float time = microseconds([&](int i) {
         filter.u = u + i % slots * total;
         filter.y = y + i % slots * total;

@@ -92,7 +92,8 @@ struct KernelSource {
     int used, lags, size;
     __device__ __forceinline__ float2 operator()(int t) const {
       const int lag = size - t;
-      return {t < used ? __ldg(forward_kernel + t) : 0.f, lag <= lags ? -__ldg(backward_kernel + lag - 1) : 0.f};
+      return {t < used ? load_sample(forward_kernel + t) : 0.f,
+              lag <= lags ? -load_sample(backward_kernel + lag - 1) : 0.f};
     }
   };
   __device__ __forceinline__ Row row(int, int c, int first) const {

@@ -1,7 +1,6 @@
-#include "cuda/denominator_sum.h"
-
 #include <algorithm>
 
+#include "cuda/denominator_sum.h"
 #include "cuda/launch.h"
 #include "cuda/number_rows.h"
 

@@ -4,12 +4,11 @@
 //   Y = U T + X O   the chunk's own response, and that of the state before it.
 // All of these products run on the tensor cores in double. What a product leaves in a thread's registers is, with the
 // indices of the sum in another order, what the next one takes from there.
-#include "cuda/filter.h"
-
 #include <algorithm>
 #include <type_traits>
 
 #include "cuda/device.h"
+#include "cuda/filter.h"
 #include "cuda/filter_steps.h"
 #include "cuda/filter_tables.h"
 #include "cuda/launch.h"
@@ -72,7 +71,7 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1)
         use(block, half, from + offset_of(block, half), rest - offset_of(block, half));
     }
   };
-  const auto load = [&](Quad<T> (&samples)[blocks][2], int64_t from, bool whole) {
+  const auto load = [&](Quad<T>(&samples)[blocks][2], int64_t from, bool whole) {
     if (whole) {
       each_four(from, [&](int block, int half, int64_t at, int) {
         samples[block][half] = *reinterpret_cast<const Quad<T>*>(stream_of(half).u + direction * at);
@@ -129,7 +128,7 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1)
     }
     if (early && (inner || from + turn < length)) load(samples, from + turn, inner || from + turn < whole_length);
 
-    // The state after each chunk: the one before the first enters there, then a scan.
+      // The state after each chunk: the one before the first enters there, then a scan.
 #pragma unroll
     for (int s = 0; s < together; ++s) {
       double entering[tiles][2];
@@ -174,7 +173,7 @@ __global__ void __launch_bounds__(32 * most_warps, Shape::order <= 16 ? 2 : 1)
 
 #pragma unroll
     for (int block = 0; block < blocks; ++block) {
-      double (&out)[2][4] = result[early ? block : 0], a[8], b[4];
+      double(&out)[2][4] = result[early ? block : 0], a[8], b[4];
       if (!early) {
 #pragma unroll
         for (int i = 0; i < 8; ++i) out[i / 4][i % 4] = 0;
@@ -274,9 +273,7 @@ void run(const Filters& filters, unsigned count, cudaStream_t stream) {
 
 }  // namespace
 
-int64_t largest_chunked_order() {
-  return largest_shared_memory("filter") >= sizeof(Shape<64>::Tables) ? 64 : 32;
-}
+int64_t largest_chunked_order() { return largest_shared_memory("filter") >= sizeof(Shape<64>::Tables) ? 64 : 32; }
 
 void filter(const Filter& p, cudaStream_t stream) { run({{p, p}}, 1, stream); }
 

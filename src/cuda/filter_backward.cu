@@ -4,12 +4,11 @@
 // part of the lag 8 q + s - r. A warp takes eight neighbouring segments of a sequence, each a depth of the product, and
 // one p of all of them at a time; the v that lie before stay in registers. dy and lambda are the upper and the lower
 // half of one factor.
-#include "cuda/filter_backward.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "cuda/denominator_sum.h"
+#include "cuda/filter_backward.h"
 #include "cuda/filter_steps.h"
 #include "cuda/launch.h"
 #include "cuda/number_rows.h"
@@ -55,8 +54,7 @@ __global__ void __launch_bounds__(32 * most_warps, order <= 32 ? 2 : 1)
       return data + place.row * sequence_stride + channel * channel_stride + place.first;
     };
     constexpr int at_once = 8 * together;
-    const int segment =
-        static_cast<int>(min(place.length / (segments * at_once) * at_once + at_once, longest_segment));
+    const int segment = static_cast<int>(min(place.length / (segments * at_once) * at_once + at_once, longest_segment));
     const int turn = segments * segment;
     const int64_t turns = (place.length + turn - 1) / turn, each = (turns + c.parts - 1) / c.parts * turn;
     const int64_t first = unit % c.parts * each, last = min(first + each, place.length);
@@ -234,8 +232,9 @@ void filter_backward(const FilterBackward& backward, void* workspace, cudaStream
   adjoint.final_state = backward.initial_gradient;
   filter(inner, adjoint, stream);
 
-  const Correlation correlation{backward, v, lambda, inner.y_sequence_stride, inner.y_channel_stride,
-                                layout.parts, layout.terms, a_terms, b_terms, gain};
+  const Correlation correlation{
+      backward, v,       lambda, inner.y_sequence_stride, inner.y_channel_stride, layout.parts, layout.terms,
+      a_terms,  b_terms, gain};
   with_type(p.type, [&](auto zero) { correlate<decltype(zero)>(correlation, layout.warps, stream); });
   const int64_t sharing = p.channels / p.denominators;
   sum_denominators("filter_backward",

@@ -1,6 +1,5 @@
-#include "cuda/recurrence.h"
-
 #include "cuda/device.h"
+#include "cuda/recurrence.h"
 
 namespace rtf::cuda {
 namespace {

@@ -28,8 +28,8 @@ struct LineArguments {
 template <int rows>
 using LineFft = DoubleFft<rows, 2>;
 template <int rows>
-constexpr std::size_t line_bytes =
-    LineFft<rows>::exchange_bytes + LineFft<rows>::table_bytes + 2 * rows * sizeof(double2);
+constexpr std::size_t line_bytes = LineFft<rows>::exchange_bytes + LineFft<rows>::table_bytes +
+                                   2 * rows * sizeof(double2);
 template <bool gradient>
 constexpr int resident_threads = gradient ? 512 : 640;  // of a multiprocessor: as their registers allow
 
@@ -117,8 +117,7 @@ void run_lines(int rows, LineArguments arguments, cudaStream_t stream) {
   const auto run = [&](auto size) {
     using Fft = LineFft<size>;
     const int64_t resident = multiprocessors * std::max(1, resident_threads<gradient> / Fft::threads);
-    const int64_t each =
-        channels_in_run(arguments.groups, arguments.channels_per_group, resident, gradient ? 4 : 2);
+    const int64_t each = channels_in_run(arguments.groups, arguments.channels_per_group, resident, gradient ? 4 : 2);
     arguments.channels_per_run = each;
     arguments.runs_per_group = ceil_div(arguments.channels_per_group, each);
     const dim3 grid(lines, static_cast<unsigned>(ceil_div(arguments.runs(), 2)));
@@ -213,11 +212,11 @@ void long_kernel_vjp(const KernelSizes& sizes, Numbers dk, Numbers a, Numbers b,
         rows, {scratch.denominators, scratch.numerators, scratch.gradients, tile.groups, tile.per_group}, stream);
     const Signals to_a = each == 1 ? coefficient_rows(da, first, channels, order, 0)
                                    : coefficient_rows({terms, Type::float64}, 0, channels, order, 0);
-    run_columns("kernel_backward", columns_back<double2>,
-                {rows,
-                 {{scratch.numerators, coefficient_rows(db, first, channels, order, 0), {}},
-                  {scratch.gradients, to_a, {}}}},
-                stream);
+    run_columns(
+        "kernel_backward", columns_back<double2>,
+        {rows,
+         {{scratch.numerators, coefficient_rows(db, first, channels, order, 0), {}}, {scratch.gradients, to_a, {}}}},
+        stream);
     if (each == 1) return;
     const bool last = tile.begin + tile.per_group == each;
     Numbers sums{sum_so_far, Type::float64};
