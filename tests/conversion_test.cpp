@@ -99,13 +99,16 @@ TEST(Conversion, NarrowFiltersKeepTheKernelFromEveryForm) {
         try {
           made = there(source, options);
         } catch (const Error& error) {
-          const bool to_coefficients = name == "ba" || name == "ss", from_factors = form == "zpk" || form == "sos";
-          EXPECT_TRUE(to_coefficients ? !design.coefficients_fit : !from_factors && !design.factors_are_found)
+          const bool from_factors = form == "zpk" || form == "sos";
+          EXPECT_NE(name, "ss") << what << error.what();
+          EXPECT_TRUE(name == "ba" ? !design.coefficients_fit : !from_factors && !design.factors_are_found)
               << what << error.what();
           continue;
         }
         expect_true(*made, source, 300, what);
         EXPECT_LE(made->report.error, 1e-13 * made->report.condition) << what;
+        // Where companion matrices lose digits, a chain of sections or poles side by side hold them.
+        if (name == "ss") EXPECT_LE(made->report.error, 1e-12) << what;
       }
   }
 }

@@ -212,3 +212,31 @@ def test_matrices_of_narrow_filters_are_run_by_their_sections(rtf, rtf_raw, tmp_
     refused = rtf_raw("kernel", "ss.json", "--length", 100, "--method", "division", "-o", "k2.npy")
     assert refused.returncode == 2 and "as a transfer function" in refused.stderr
     assert not (tmp_path / "k2.npy").exists()
+
+
+@pytest.mark.parametrize("form", ["zpk", "sos", "modal"])
+def test_state_spaces_of_narrow_filters_keep_the_kernel(rtf, tmp_path, form):
+    design = DESIGNS["butter 12"]
+    save(tmp_path / "f.json", design, "sos" if form == "sos" else "zpk")
+    if form == "modal":
+        rtf("convert", "f.json", "--to", "modal", "-o", "f.json")
+    printed = rtf("convert", "f.json", "--to", "ss", "-o", "ss.json")
+    assert ("poles side by side" if form == "modal" else "chain of sections") in printed
+    ss = json.loads((tmp_path / "ss.json").read_text())
+    A, B, C = np.reshape(ss["A"], (12, 12)), np.ravel(ss["B"]), np.ravel(ss["C"])
+    kernel, state = [np.ravel(ss["D"])[0]], B
+    for _ in range(1499):
+        kernel.append(C @ state)
+        state = A @ state
+    expect(np.array(kernel), signal.sosfilt(signal.zpk2sos(*design), np.eye(1, 1500)[0]))
+
+
+@pytest.mark.parametrize("design", [signal.butter(7, 0.9, output="zpk"), signal.cheby2(8, 60, 0.9, output="zpk")])
+def test_coefficients_that_are_costly_to_run_are_not_run(rtf, tmp_path, design):
+    """Doubles hold these coefficients to 1e-12, and a recurrence over them loses a thousand times that."""
+    save(tmp_path / "f.json", design, "zpk")
+    rtf("reduce", "f.json", "--order", len(design[1]), "--to", "ss", "-o", "ss.json")
+    rtf("convert", "f.json", "--to", "modal", "-o", "modal.json")
+    for form in ("ss", "modal"):
+        rtf("kernel", f"{form}.json", "--length", 300, "-o", "k.npy")
+        expect(np.load(tmp_path / "k.npy")[0], signal.sosfilt(signal.zpk2sos(*design), np.eye(1, 300)[0]))

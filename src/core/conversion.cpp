@@ -11,6 +11,7 @@
 #include "core/form_kernel.h"
 #include "core/form_scale.h"
 #include "core/from_rational.h"
+#include "rtf/reduce.h"
 
 namespace rtf {
 namespace {
@@ -188,13 +189,27 @@ auto convert(const char* operation, const System& source, const ConversionOption
   if (!may_be_subnormal && !(report.error <= promised_share * report.condition))
     fail(ErrorCode::unsupported, operation,
          "the result would be off by {:.1e} of the kernel's largest value, {:.0e} times what rounding of its numbers "
-         "does: poles or zeros too close together for 106 bits",
+         "does: its coefficients, which poles or zeros close together make nearly cancel, need more than 106 bits",
          report.error, report.error / (std::numeric_limits<double>::epsilon() * report.condition));
   if (!(report.error < hopeless_error))
     fail(ErrorCode::unsupported, operation,
          "the result would be off by {:.1e} of the kernel's largest value: doubles of this form cannot hold it",
          report.error);
   return best;
+}
+
+// Poles, zeros and residues as a state space that has no coefficients; nothing for the forms that are made of those.
+std::optional<Converted<StateSpace>> without_coefficients(const System& source, const ConversionOptions& options) {
+  const bool has_residues = std::holds_alternative<Modal>(source);
+  if (!has_residues && !std::holds_alternative<ZeroPoleGain>(source) &&
+      !std::holds_alternative<SecondOrderSections>(source))
+    return {};
+  const int exponent = excess_exponent(source);
+  const System moderate = scaled(source, -exponent);
+  Converted<StateSpace> result{scaled(realization(moderate), exponent), {}};
+  measure(moderate, System(scaled(result.value, -exponent)), options.report_length, result.report);
+  result.report.method = has_residues ? "poles side by side" : "chain of sections";
+  return result;
 }
 
 }  // namespace
@@ -217,8 +232,24 @@ Converted<PolynomialRatio> to_polynomial_ratio(const System& source, const Conve
 }
 
 Converted<StateSpace> to_state_space(const System& source, const ConversionOptions& options) {
-  return convert("to_state_space", source, options, {nullptr, "companion form"},
-                 [](const Rational& r) { return to_state_space(rounded(r), 0); });
+  constexpr double enough = 1e-12;  // up to which the companion form, from which a transfer function is read, is best
+  std::optional<Converted<StateSpace>> best;
+  std::optional<Error> refusal;
+  try {
+    best = convert("to_state_space", source, options, {nullptr, "companion form"},
+                   [](const Rational& r) { return to_state_space(rounded(r), 0); });
+    if (best->report.error <= enough) return *std::move(best);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::unsupported) throw;
+    refusal = error;
+  }
+  try {
+    auto other = without_coefficients(source, options);
+    if (other && other->report.error < (best ? best->report.error : hopeless_error)) best = std::move(other);
+  } catch (const Error&) {  // not even sections: what was said of the companion form stands
+  }
+  if (!best) throw *refusal;
+  return *std::move(best);
 }
 
 Converted<Modal> to_modal(const System& source, const ConversionOptions& options) {
