@@ -108,7 +108,7 @@ void reduce_to_state_space(const ReduceOptions& options) {
 }
 
 void reduce_coefficients(const ReduceOptions& options) {
-  const AnyTransferFunction filter = read_filter(options.filter);
+  const AnyTransferFunction filter = coefficients_or_hint(read_any_filter(options.filter), options.filter, "--to ss needs no coefficients");
   check_memory(options, coefficients(filter).order);
   ProgressExecutor executor(default_executor(), options.quiet);
   const auto* trained = std::get_if<TrainedTransferFunction>(&filter);

@@ -167,9 +167,74 @@ def test_plot_shows_the_poles_of_the_file(rtf, tmp_path, case):
 
 def test_methods_of_coefficients_are_still_refused(rtf_raw, tmp_path):
     save(tmp_path / "f.json", DESIGNS["butter 12"], "sos")
-    for command in (["kernel", "f.json", "--length", "10", "--method", "newton", "-o", "k.npy"], ["poles", "f.json"]):
+    for command, hint in (
+        (["kernel", "f.json", "--length", "10", "--method", "newton", "-o", "k.npy"], "as a transfer function"),
+        (["reduce", "f.json", "--order", "4", "-o", "r.json"], "--to ss needs no coefficients"),
+        (["stabilize", "f.json", "--method", "refit", "-o", "r.json"], "--method reflect to a JSON file"),
+    ):
         done = rtf_raw(*command)
-        assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and "f.json" in done.stderr
+        assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+        assert "f.json" in done.stderr and hint in done.stderr
+
+
+@pytest.mark.parametrize("form", ["zpk", "sos", "modal", "ss"])
+def test_poles_and_info_are_those_of_the_file(rtf, tmp_path, form):
+    for name in ("butter 12", "butter 4"):
+        design = DESIGNS[name]
+        save(tmp_path / "f.json", design, "sos" if form == "sos" else "zpk")
+        if form in ("modal", "ss"):
+            rtf("convert", "f.json", "--to", form, "-o", "f.json")
+        group = json.loads(rtf("poles", "f.json", "--json"))["groups"][0]
+        found = np.sort_complex([complex(*pole) for pole in group["poles"]])
+        # Eigenvalues of a chain of sections move by the rounding of its numbers, times some 1e4 here.
+        tolerance = 1e-11 if form == "ss" else 1e-14
+        np.testing.assert_allclose(found, np.sort_complex(design[1]), atol=tolerance)
+        radius = np.abs(design[1]).max()
+        assert group["stable"] and group["radius"] == pytest.approx(radius, abs=tolerance)
+        info = json.loads(rtf("info", "f.json", "--json"))
+        assert info["stable"] and info["order"] == len(design[1]) and (info["channels"], info["groups"]) == (1, 1)
+        assert info["pole_radius"]["max"] == pytest.approx(radius, abs=tolerance)
+        assert info["h0"]["max"] == pytest.approx(design[2], rel=1e-9)
+        assert (info["condition"] is None) == (info["sum_abs_a"] is None) == (name == "butter 12")
+        assert ("doubles do not hold them" in rtf("info", "f.json")) == (name == "butter 12")
+
+
+@pytest.mark.parametrize("form", ["zpk", "sos"])
+@pytest.mark.parametrize("name", DESIGNS)
+def test_reflecting_factors_is_exact(rtf, tmp_path, name, form):
+    z, p, k = DESIGNS[name]
+    outside = np.abs(p.imag) < np.median(np.abs(p.imag))  # some pairs, and a real pole where there is one
+    given = np.where(outside, 1 / p.conj(), p)
+    save(tmp_path / "f.json", (z, given, k), form)
+    printed = rtf("stabilize", "f.json", "--method", "reflect", "--length", 30, "-o", "s.json")
+    assert f"form {form}" in printed and float(printed.split("at most ")[1].split()[0]) < 1e-12
+    stable = json.loads((tmp_path / "s.json").read_text())
+    if form == "zpk":
+        found, gain = np.array([complex(*pole) for pole in stable["poles"]]), stable["gain"]
+        np.testing.assert_allclose(found, p, atol=1e-15)
+        assert gain == pytest.approx(k / np.abs(given[outside]).prod(), rel=1e-14)
+    sections = signal.zpk2sos(z, given, k) if form == "sos" else None
+    angles = np.linspace(0.01, 3.1, 1000)
+    response = signal.freqz_sos(stable["sections"], angles)[1] if form == "sos" else signal.freqz_zpk(z, p, gain, angles)[1]
+    before = signal.freqz_sos(sections, angles)[1] if form == "sos" else signal.freqz_zpk(z, given, k, angles)[1]
+    np.testing.assert_allclose(np.abs(response), np.abs(before), rtol=1e-9)
+    assert json.loads(rtf("poles", "s.json", "--json"))["groups"][0]["stable"]
+
+
+def test_reflecting_sections_with_one_real_pole_outside(rtf, rtf_raw, tmp_path):
+    section = [1.0, 0.5, 0.2, 2.0, -2.0 * (-1.25 + 0.5), 2.0 * -1.25 * 0.5]
+    (tmp_path / "f.json").write_text(json.dumps({"form": "sos", "sections": [section]}))
+    rtf("stabilize", "f.json", "--method", "reflect", "-o", "s.json", "--length", 20)
+    (found,) = json.loads((tmp_path / "s.json").read_text())["sections"]
+    np.testing.assert_allclose(found, [0.8, 0.4, 0.16, 2.0, -2.0 * (-0.8 + 0.5), 2.0 * -0.8 * 0.5], rtol=1e-15)
+    section[3:] = [1.0, -1.0, 0.0]
+    (tmp_path / "f.json").write_text(json.dumps({"form": "sos", "sections": [section]}))
+    done = rtf_raw("stabilize", "f.json", "--method", "reflect", "-o", "t.json")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "rtf stabilize: f.json: channel 0: a pole on the unit circle, where |H| has no finite value to keep\n",
+    )
+    assert not (tmp_path / "t.json").exists()
 
 
 def test_a_kernel_that_overflows_is_refused(rtf_raw, tmp_path):
