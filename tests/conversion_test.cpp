@@ -108,7 +108,9 @@ TEST(Conversion, NarrowFiltersKeepTheKernelFromEveryForm) {
         expect_true(*made, source, 300, what);
         EXPECT_LE(made->report.error, 1e-13 * made->report.condition) << what;
         // Where companion matrices lose digits, a chain of sections or poles side by side hold them.
-        if (name == "ss") EXPECT_LE(made->report.error, 1e-12) << what;
+        if (name == "ss") {
+          EXPECT_LE(made->report.error, 1e-12) << what;
+        }
       }
   }
 }

@@ -2,6 +2,7 @@
 where the coefficients of the same filter, in doubles, are lost."""
 
 import json
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -305,3 +306,65 @@ def test_coefficients_that_are_costly_to_run_are_not_run(rtf, tmp_path, design):
     for form in ("ss", "modal"):
         rtf("kernel", f"{form}.json", "--length", 300, "-o", "k.npy")
         expect(np.load(tmp_path / "k.npy")[0], signal.sosfilt(signal.zpk2sos(*design), np.eye(1, 300)[0]))
+
+
+def wide_filter(b, a, u):
+    """The recurrence in integers, 2^-400 of a unit apart."""
+    one = 1 << 400
+    b, a, u = ([int(Fraction(float(x)) * one) for x in row] for row in (b, a, u))
+    state, y = [0] * (len(a) - 1), []
+    for x in u:
+        v = x - (sum(p * q for p, q in zip(a[1:], state)) >> 400)
+        state.insert(0, v)
+        y.append(sum(p * q for p, q in zip(b, state)) / one / one)
+        state.pop()
+    return np.array(y)
+
+
+# Designs whose coefficients lose more than the tolerance when they are run, and some that do not.
+RATIOS = {
+    "butter 14": signal.butter(14, 0.1),
+    "butter 14 wide": signal.butter(14, 0.7),
+    "butter 7": signal.butter(7, 0.02),
+    "cheby1": signal.cheby1(10, 1, 0.1),
+    "cheby2": signal.cheby2(12, 60, 0.2),
+    "ellip": signal.ellip(8, 0.5, 60, 0.05),
+    "bessel": signal.bessel(10, 0.1),
+    "highpass": signal.butter(4, 20 / 24000, "highpass"),
+}
+
+
+@pytest.mark.parametrize("method", ["recurrence", "fft", "block"])
+@pytest.mark.parametrize("name", RATIOS)
+def test_the_rounding_that_is_printed(rtf, rtf_raw, tmp_path, name, method):
+    (b, a), rng = RATIOS[name], np.random.default_rng(11)
+    (tmp_path / "ba.json").write_text(json.dumps({"form": "ba", "b": b.tolist(), "a": a.tolist()}))
+    rtf("convert", "ba.json", "--to", "tf", "-o", "f.json")  # what is run, and measured from
+    tf = json.loads((tmp_path / "f.json").read_text())
+    a = np.concatenate([[1.0], np.ravel(tf["a"])])
+    h0 = np.ravel(tf["h0"])[0]
+    u = rng.standard_normal(1200)
+    np.save(tmp_path / "u.npy", u)
+    exact = wide_filter(np.concatenate([[0.0], np.ravel(tf["b"])]), a, u) + h0 * u
+    done = rtf_raw("filter", "f.json", "--input", "u.npy", "-o", "y.npy", "--method", method)
+    error = np.abs(np.load(tmp_path / "y.npy") - exact).max() / np.abs(exact).max()
+    assert done.returncode == 0
+    if done.stderr:
+        estimate = float(done.stderr.split("is estimated at ")[1].split()[0])
+        assert estimate / 4 <= error <= 4 * estimate
+    else:
+        assert error <= 1e-10
+    if method == "recurrence":
+        warned = rtf_raw("kernel", "f.json", "--length", 1200, "-o", "k.npy").stderr
+        exact = wide_filter(np.concatenate([[0.0], np.ravel(tf["b"])]), a, np.eye(1, 1200)[0])
+        exact[0] = h0
+        error = np.abs(np.load(tmp_path / "k.npy")[0] - exact).max() / np.abs(exact).max()
+        assert bool(warned) == (error > 1e-10)
+        assert not warned or float(warned.split("is estimated at ")[1].split()[0]) == pytest.approx(error, rel=0.1)
+
+
+def test_sections_that_lose_nothing_do_not_warn(rtf_raw, tmp_path):
+    save(tmp_path / "f.json", signal.butter(4, 20 / 24000, "highpass", output="zpk"), "sos")
+    np.save(tmp_path / "u.npy", np.random.default_rng(0).standard_normal(20000))
+    done = rtf_raw("filter", "f.json", "--input", "u.npy", "-o", "y.npy")
+    assert (done.returncode, done.stderr) == (0, "")
