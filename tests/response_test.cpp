@@ -308,6 +308,18 @@ TEST(HInfinityNorm, NarrowPeaks) {
   }
 }
 
+TEST(HInfinityNorm, GainsWhoseSquaresAreNoDoubles) {
+  for (const double gain : {0x1p530, 0x1p1000, 0x1p-530, 0x1p-1000}) {
+    const TransferFunction one = resonator(0.9, 1, 1, 0.4, 0.3);
+    TransferFunction tf = one;
+    for (double& value : tf.b) value *= gain;
+    tf.h0[0] *= gain;
+    const Peak expected = h_infinity_norm(one)[0], actual = h_infinity_norm(tf)[0];
+    EXPECT_EQ(actual.value, expected.value * gain);
+    EXPECT_EQ(actual.angle, expected.angle);
+  }
+}
+
 TEST(Response, ThreadsChangeNothing) {
   const TransferFunction tf = testing::RandomFilters(7).draw(12, 4, 20);
   std::vector<double> angles;

@@ -9,10 +9,12 @@
 #include "core/circle_point.h"
 #include "core/double_double.h"
 #include "core/eigenvalues.h"
+#include "core/form_scale.h"
 #include "core/lattice.h"
 #include "core/lyapunov.h"
 #include "core/polynomial.h"
 #include "core/row_matrix.h"
+#include "rtf/conversion.h"
 #include "rtf/executor.h"
 #include "rtf/response.h"
 #include "rtf/stability.h"
@@ -162,7 +164,7 @@ class PeakSearch {
     }
   }
 
-  const CoefficientsView& tf_;
+  const CoefficientsView tf_;
   std::size_t index_;
   Channel channel_;
   Peak best_{-1, 0};
@@ -223,7 +225,13 @@ std::vector<Peak> h_infinity_norm(const TransferFunction& tf) {
     } else if (!is_stable(channel.a)) {
       peaks[c] = {infinity, not_a_number};
     } else {
-      peaks[c] = PeakSearch(view, c).run();
+      // The search squares values of H, which may not fit a double: a filter of moderate gain is searched.
+      const TransferFunction one = select_channel(tf, c);
+      const int of_b = binary_exponent(one.b),
+                exponent = one.h0[0] == 0 ? of_b : std::max(of_b, binary_exponent(one.h0));
+      const TransferFunction moderate = scaled(one, -exponent);
+      peaks[c] = PeakSearch(moderate, 0).run();
+      peaks[c].value = std::ldexp(peaks[c].value, exponent);
     }
   });
   return peaks;
