@@ -95,6 +95,11 @@ void warn(const CommonOptions& options, const std::string& command, const std::s
   if (!options.quiet && !line.empty()) fmt::print(stderr, "rtf {}: warning: {}\n", command, line);
 }
 
+std::string without_operation(const Error& error) {
+  const std::string text = error.what();
+  return text.substr(text.find("] ") + 2);
+}
+
 void require_memory(double doubles, const std::string& what) {
   const double needed = 8 * doubles;
   const double present = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGE_SIZE));

@@ -78,14 +78,16 @@ void say(const CommonOptions& options, const std::string& line);
 std::string radius_text(double radius);
 void warn(const CommonOptions& options, const std::string& command, const std::string& line);
 
+// The message of an error, less the operation that it begins with.
+std::string without_operation(const Error& error);
+
 // Runs a computation on the filter of `path`; errors that come out of it name the file.
 template <class F>
 auto naming(const std::string& path, F&& compute) {
   try {
     return compute();
   } catch (const Error& error) {
-    const std::string text = error.what();
-    throw Error(error.code(), "command", path + ": " + text.substr(text.find("] ") + 2));
+    throw Error(error.code(), "command", path + ": " + without_operation(error));
   }
 }
 

@@ -39,13 +39,18 @@ struct Figures {
   std::vector<bool> stable;
   std::vector<std::complex<double>> ends;  // H at 0 and at pi, channel by channel
   std::vector<double> h2;                  // empty where there are no coefficients to compute it from
-  std::vector<Peak> peak;                  // empty where it was not searched for
+  std::vector<Peak> peak;                  // empty where it was not searched for, or not found
+  std::string failure;                     // why it was not found
 };
 
 Figures figures_of(const Cascade& cascade, const std::optional<TransferFunction>& tf, bool with_peak) {
-  Figures figures{{}, frequency_response(cascade, std::vector{0.0, std::numbers::pi}), {}, {}};
+  Figures figures{{}, frequency_response(cascade, std::vector{0.0, std::numbers::pi}), {}, {}, {}};
   if (tf) figures.h2 = h2_norm(*tf);
-  if (tf && with_peak) figures.peak = h_infinity_norm(*tf);
+  try {
+    if (tf && with_peak) figures.peak = h_infinity_norm(*tf);
+  } catch (const Error& error) {  // the response is there all the same
+    figures.failure = without_operation(error);
+  }
   for (std::size_t c = 0; c < cascade.channels(); ++c) figures.stable.push_back(is_stable(cascade, c));
   return figures;
 }
@@ -70,12 +75,21 @@ void print_table(const Figures& figures) {
   }
 }
 
+// None where they do not exist in doubles, as of poles that only just do not lie on the circle.
+nlohmann::ordered_json hankel_values(const TransferFunction& channel) {
+  try {
+    return hankel_singular_values(channel);
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
 // Numbers that are not finite become null.
 void print_json(const std::optional<TransferFunction>& tf, const Figures& figures) {
   nlohmann::ordered_json channels = nlohmann::ordered_json::array();
   for (std::size_t c = 0; c < figures.stable.size(); ++c) {
     nlohmann::ordered_json hankel;
-    if (tf && figures.stable[c]) hankel = hankel_singular_values(select_channel(*tf, c));
+    if (tf && figures.stable[c]) hankel = hankel_values(select_channel(*tf, c));
     const Peak peak = figures.peak.empty() ? Peak{NAN, NAN} : figures.peak[c];
     channels.push_back({{"stable", static_cast<bool>(figures.stable[c])},
                         {"at_0", figures.ends[2 * c].real()},
@@ -130,6 +144,8 @@ void run(const FreqzOptions& options) {
   } else if (!with_peak) {
     fmt::print("max |H| is left out beyond order {}, where the search takes long; --norms prints it\n",
                largest_order_with_norms);
+  } else if (!figures->failure.empty()) {
+    fmt::print("max |H| is left out: {}\n", figures->failure);
   }
 }
 

@@ -342,6 +342,54 @@ def test_files_that_contradict_themselves_are_refused(rtf_raw, tmp_path, content
     assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1
 
 
+OVERFLOWS = [
+    {"form": "ba", "b": [1], "a": [1e-300, 1e300]},
+    {"form": "zpk", "zeros": [], "poles": [[1e300, 0], [1e200, 0]], "gain": 1, "h0": 0},
+    {"form": "sos", "sections": [[1, 0, 0, 1e-300, 1e300, 1]]},
+    {"form": "ss", "A": [[1e200, 1e300], [1e300, 1]], "B": [[1], [1]], "C": [[1, 1]], "D": [[0]]},
+    {"form": "modal", "poles": [[1e200, 0], [2e200, 0]], "residues": [[1e200, 0], [1e300, 0]], "h0": 0},
+]
+
+
+@pytest.mark.parametrize("source", OVERFLOWS, ids=lambda source: source["form"])
+@pytest.mark.parametrize("form", ["tf", "ba", "ss", "modal", "zpk", "sos"])
+def test_no_message_speaks_of_nan(rtf_raw, tmp_path, source, form):
+    (tmp_path / "f.json").write_text(json.dumps(source))
+    result = rtf_raw("convert", "f.json", "--to", form, "-o", "out.json")
+    assert result.returncode in (0, 2) and "nan" not in result.stdout + result.stderr
+    if result.returncode == 2:
+        assert result.stderr.count("\n") == 1 and not (tmp_path / "out.json").exists()
+
+
+GAINS = [1e300, 1e-300, 1.5e308]
+
+
+@pytest.mark.parametrize("gain", GAINS)
+@pytest.mark.parametrize("source", ["ba", "ss", "sos"])
+def test_every_command_takes_every_gain(rtf, tmp_path, source, gain):
+    b, a = signal.butter(3, 0.3)
+    A, B, C, D = signal.tf2ss(b, a)
+    forms = {
+        # Of a ratio and of a section the factor of both parts cancels; of matrices B alone has it.
+        "ba": {"b": list(gain / 8 * b), "a": list(gain / 8 * a)},
+        "ss": {"A": A.tolist(), "B": (gain * B).tolist(), "C": C.tolist(), "D": (gain * D).tolist()},
+        "sos": {"sections": (gain / 8 * signal.tf2sos(b, a)).tolist()},
+    }
+    (tmp_path / "f.json").write_text(json.dumps({"form": source, **forms[source]}))
+    factor = gain if source == "ss" else 1.0
+    rtf("kernel", "f.json", "--length", 50, "-o", "k.npy")
+    k = np.load(tmp_path / "k.npy")[0]
+    np.testing.assert_allclose(k / factor, signal.lfilter(b, a, impulse(50)), rtol=0, atol=1e-14)
+    rtf("freqz", "f.json", "-o", "h.npy")
+    np.testing.assert_allclose(np.load(tmp_path / "h.npy")[0] / factor, signal.freqz(b, a)[1], rtol=0, atol=1e-13)
+    for options in ([], ["--to", "ss"]):
+        assert "nan" not in rtf("reduce", "f.json", "--order", 2, "-o", "r.json", *options)
+    for form in ["tf", "ba", "ss", "modal", "zpk", "sos"]:
+        rtf("convert", "f.json", "--to", form, "-o", "c.json")
+        rtf("kernel", "c.json", "--length", 50, "-o", "c.npy")
+        np.testing.assert_allclose(np.load(tmp_path / "c.npy")[0] / factor, k / factor, rtol=0, atol=1e-13)
+
+
 def test_a_mimo_of_one_input_and_output_is_a_channel(rtf, tmp_path):
     save(tmp_path / "mimo.json", "mimo", a=[-0.5], b=[[[1]]], h0=[[2]])
     for form in FORMS:

@@ -1,6 +1,7 @@
 """Files of poles and zeros or of sections (zpk, sos) through the command: what is computed from the factors stays right
 where the coefficients of the same filter, in doubles, are lost."""
 
+import decimal
 import json
 from fractions import Fraction
 
@@ -68,6 +69,41 @@ def test_many_zeros_neither_amplify_nor_cancel(rtf, tmp_path, taps, form):
     rtf("convert", "b.json", "--to", form, "-o", "f.json")
     rtf("filter", "f.json", "--input", "u.npy", "-o", "y.npy")
     expect(np.load(tmp_path / "y.npy"), signal.lfilter(b, [1.0], u))
+
+
+FINITE = {
+    "firwin257": signal.firwin(257, 0.3),
+    "firwin1025": signal.firwin(1025, 0.3),
+    "kaiser401": signal.firwin(401, 0.05, window=("kaiser", 8)),
+    "remez201": signal.remez(201, [0, 0.1, 0.13, 0.5], [1, 0]),
+}
+
+
+def expanded(zeros, gain):
+    """The polynomial of these doubles, whatever the order costs."""
+    with decimal.localcontext(prec=400):
+        polynomial = [decimal.Decimal(gain)]
+        for x, y in zeros:
+            x, y = decimal.Decimal(x), decimal.Decimal(y)
+            factor = [1, -x] if y == 0 else [1, -2 * x, x * x + y * y]
+            if y >= 0:
+                padded = [0] * 2 + polynomial + [0] * (len(factor) - 1)
+                polynomial = [sum(c * padded[k - i] for i, c in enumerate(factor)) for k in range(2, len(padded))]
+        return np.array([float(x) for x in polynomial])
+
+
+@pytest.mark.parametrize("name", FINITE)
+def test_a_long_fir_filter_has_factors(rtf, tmp_path, name):
+    b = FINITE[name]
+    (tmp_path / "b.json").write_text(json.dumps({"form": "ba", "b": b.tolist(), "a": [1.0]}))
+    rtf("convert", "b.json", "--to", "zpk", "--feed-through", "inside", "-o", "zpk.json")
+    zpk = json.loads((tmp_path / "zpk.json").read_text())
+    zeros = [x if isinstance(x, list) else [x, 0.0] for x in zpk["zeros"]]
+    expect(expanded(zeros, zpk["gain"]), b, 2e-14)  # the rounding of that many zeros
+    # The order in which sections are run neither amplifies nor cancels.
+    rtf("convert", "b.json", "--to", "sos", "-o", "sos.json")
+    sections = json.loads((tmp_path / "sos.json").read_text())["sections"]
+    expect(signal.sosfilt(sections, np.eye(1, len(b))[0]), b, 1e-13)
 
 
 def test_filter_carries_the_state_of_every_section(rtf, tmp_path, case):

@@ -68,7 +68,7 @@ std::complex<double> slope_over_value(const std::vector<CoefficientsView>& stage
   for (const CoefficientsView& stage : stages) {
     const CirclePoint point = circle_point(stage, channel, angle);
     const std::complex<double> factor = point.response();
-    slope = slope * factor + value * (point.N_slope - factor * point.A_slope) / point.A;
+    slope = slope * factor + value * point.response_slope();
     value *= factor;
   }
   return slope / (value + beside);

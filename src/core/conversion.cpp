@@ -150,6 +150,10 @@ bool may_copy(const System& source, const ConversionOptions& options) {
   return options.feed_through == FeedThrough::inside ? zpk->h0 == 0 : !feeds_through;
 }
 
+[[noreturn]] void fail_overflow(const char* operation) {
+  fail(ErrorCode::unsupported, operation, "numbers of the result are too large for doubles");
+}
+
 // What the way from the source's poles and zeros, or else from its coefficients, is called.
 struct Way {
   const char *from_factors, *from_coefficients;
@@ -161,29 +165,32 @@ auto convert(const char* operation, const System& source, const ConversionOption
   using Target = decltype(make(Rational()));
   validate(source, operation);
   check_options(options, operation);
-  const int exponent = excess_exponent(source);
-  const System moderate = scaled(source, -exponent);
+  const auto [near, exponent] = moderate(source);
   if (const auto* same = std::get_if<Target>(&source); same && may_copy(source, options)) {
     Converted<Target> copy{*same, {}};
-    measure(moderate, moderate, options.report_length, copy.report);
+    measure(near, near, options.report_length, copy.report);
     return copy;
   }
-  auto best = best_route(std::holds_alternative<StateSpace>(source), options, [&](StateSpaceMethod route) {
-    const Rational rational = to_rational(moderate, route);
-    Converted<Target> result{scaled(make(rational), exponent), {}};
-    try {
-      check(result.value, operation);
-    } catch (const Error& error) {
-      const std::string text = error.what();
-      fail(ErrorCode::unsupported, operation, "the result is not a system: {}", text.substr(text.find("] ") + 2));
-    }
-    measure(moderate, System(scaled(result.value, -exponent)), options.report_length, result.report);
-    const bool from_factors = rational.numerator && way.from_factors;
-    result.report.method = !from_factors    ? joined(rational.method, way.from_coefficients)
-                           : rational.whole ? way.from_coefficients  // eigenvalues of a state space
-                                            : way.from_factors;
-    return result;
-  });
+  auto best = best_route(
+      std::holds_alternative<StateSpace>(source), options,
+      [&, &near = near, exponent = exponent](StateSpaceMethod route) {
+        const Rational rational = to_rational(near, route);
+        const bool from_factors = rational.numerator && way.from_factors;
+        if (!from_factors && !is_finite(rounded(rational))) fail_overflow(operation);
+        Converted<Target> result{scaled(make(rational), exponent), {}};
+        if (!is_finite(result.value)) fail_overflow(operation);
+        try {
+          check(result.value, operation);
+        } catch (const Error& error) {
+          const std::string text = error.what();
+          fail(ErrorCode::unsupported, operation, "the result is not a system: {}", text.substr(text.find("] ") + 2));
+        }
+        measure(near, System(scaled(result.value, -exponent)), options.report_length, result.report);
+        result.report.method = !from_factors    ? joined(rational.method, way.from_coefficients)
+                               : rational.whole ? way.from_coefficients  // eigenvalues of a state space
+                                                : way.from_factors;
+        return result;
+      });
   const ConversionReport& report = best.report;
   const bool may_be_subnormal = exponent < 0;  // numbers that are have fewer bits
   if (!may_be_subnormal && !(report.error <= promised_share * report.condition))
@@ -204,10 +211,10 @@ std::optional<Converted<StateSpace>> without_coefficients(const System& source, 
   if (!has_residues && !std::holds_alternative<ZeroPoleGain>(source) &&
       !std::holds_alternative<SecondOrderSections>(source))
     return {};
-  const int exponent = excess_exponent(source);
-  const System moderate = scaled(source, -exponent);
-  Converted<StateSpace> result{scaled(realization(moderate), exponent), {}};
-  measure(moderate, System(scaled(result.value, -exponent)), options.report_length, result.report);
+  const auto [near, exponent] = moderate(source);
+  Converted<StateSpace> result{scaled(realization(near), exponent), {}};
+  if (!is_finite(result.value)) fail_overflow("to_state_space");
+  measure(near, System(scaled(result.value, -exponent)), options.report_length, result.report);
   result.report.method = has_residues ? "poles side by side" : "chain of sections";
   return result;
 }
@@ -272,8 +279,9 @@ Converted<MimoTransferFunction> to_mimo_transfer_function(const StateSpace& sour
   // From its own numbers, of which a characteristic polynomial would make a system of as many states.
   if (options.method == StateSpaceMethod::automatic && is_block_companion(source))
     return {from_block_companion(source), {0, 1, options.report_length, "block companion"}};
-  return best_route(true, options, [&](StateSpaceMethod route) {
-    const MimoRational rational = to_rational(source, route);
+  const auto [near, exponent] = moderate(source);
+  return best_route(true, options, [&, &near = near, exponent = exponent](StateSpaceMethod route) {
+    const MimoRational rational = to_rational(near, route);
     Converted<MimoTransferFunction> result;
     MimoTransferFunction& tf = result.value;
     tf.inputs = source.inputs;
@@ -281,8 +289,10 @@ Converted<MimoTransferFunction> to_mimo_transfer_function(const StateSpace& sour
     tf.order = source.order;
     tf.a = rounded(rational.a);
     tf.b = rounded(rational.b);
-    tf.h0 = source.D;
-    measure(System(source), tf, options.report_length, result.report);
+    tf.h0 = near.D;
+    measure(System(near), tf, options.report_length, result.report);
+    for (auto* row : {&tf.b, &tf.h0})
+      for (double& x : *row) x = std::ldexp(x, exponent);
     result.report.method = route == StateSpaceMethod::markov ? "markov" : "eigenvalues";
     return result;
   });
@@ -290,7 +300,9 @@ Converted<MimoTransferFunction> to_mimo_transfer_function(const StateSpace& sour
 
 std::vector<double> kernel(const System& system, std::size_t length) {
   validate(system, "kernel");
-  std::vector<double> values = rounded(wide_kernel(system, length));
+  const auto [near, exponent] = moderate(system);
+  std::vector<double> values = rounded(wide_kernel(near, length));
+  for (double& x : values) x = std::ldexp(x, exponent);
   if (!std::all_of(values.begin(), values.end(), [](double x) { return std::isfinite(x); }))
     fail(ErrorCode::unstable, "kernel", "the response overflows within {} samples", length);
   return values;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/form_scale.h"
 #include "core/from_rational.h"
 #include "core/rational.h"
 #include "rtf/conversion.h"
@@ -31,7 +32,7 @@ std::vector<std::complex<double>> poles(const System& system) {
   validate(system, operation);
   if (std::holds_alternative<TransferFunction>(system)) return poles(std::get<TransferFunction>(system).a);
   if (std::holds_alternative<PolynomialRatio>(system)) return poles(to_transfer_function(system).value.a);
-  return listed(poles_of(to_rational(system, StateSpaceMethod::eigenvalues), operation));
+  return listed(poles_of(to_rational(moderate(system).form, StateSpaceMethod::eigenvalues), operation));
 }
 
 double pole_radius(const System& system) {
