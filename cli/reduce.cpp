@@ -55,9 +55,12 @@ void warn_past_bound(const ReduceOptions& options, const std::vector<Row>& rows)
   if (first == rows.end()) return;
   warn(options, "reduce",
        fmt::format("{} of {} channels, channel {} first, differ by more than their bound: {:.3g} against {:.3g}; "
-                   "doubles do not hold the new coefficients well enough, try another order{}",
+                   "{}",
                    std::count_if(rows.begin(), rows.end(), past), rows.size(), first - rows.begin(), first->error,
-                   first->bound, options.to == "ss" ? "" : " or --to ss"));
+                   first->bound,
+                   options.to == "ss" ? "rounding of the balanced matrices costs more than the states that were cut, try a lower order"
+                                      : "doubles do not hold the new coefficients well enough, try another order or "
+                                        "--to ss"));
 }
 
 // The state spaces of a file: one a channel, or one of several inputs and outputs.

@@ -300,6 +300,15 @@ def test_reduce_to_state_space_reads_every_form(rtf, tmp_path):
     assert error <= bound
 
 
+def test_reduce_to_state_space_warns_of_its_own_rounding(rtf_raw, tmp_path):
+    """Nothing is cut, and balancing costs digits: there are no coefficients that could be to blame."""
+    sections = signal.cheby1(30, 1, 0.02, output="sos")
+    (tmp_path / "f.json").write_text(json.dumps({"form": "sos", "sections": sections.tolist()}))
+    done = rtf_raw("reduce", "f.json", "--order", 30, "--to", "ss", "-o", "r.json")
+    assert done.returncode == 0 and len(done.stderr.splitlines()) == 1
+    assert "rounding of the balanced matrices" in done.stderr and "coefficients" not in done.stderr
+
+
 # --- stabilize -------------------------------------------------------------------------------------------------------
 
 
