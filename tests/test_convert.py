@@ -455,3 +455,14 @@ def test_a_system_that_outgrows_double_is_compared_as_far_as_it_goes(rtf, tmp_pa
     (tmp_path / "f.json").write_text('{"a": [-3], "b": [1], "h0": 0}')
     _, report = convert(rtf, tmp_path, "f.json", "zpk", "--report-length", "2000")
     assert 500 < report["length"] < 700 and report["error"] < 1e-12
+
+
+@pytest.mark.parametrize("B, C", [([0, 1], [1, 1]), ([1, 1], [0, 1])])
+@pytest.mark.parametrize("form", ["tf", "ba", "zpk", "sos", "modal"])
+def test_states_that_take_no_part_are_left_out(rtf, tmp_path, form, B, C):
+    """A pole outside the circle that the input does not reach, or that the output does not see."""
+    save(tmp_path / "ss.json", "ss", A=[[1.5, 0.0], [0.0, 0.3]], B=B, C=C, D=[0.5])
+    rtf("convert", "ss.json", "--to", form, "-o", "f.json")
+    rtf("kernel", "f.json", "--length", "40", "-o", "k.npy")
+    expected = np.concatenate([[0.5], 0.3 ** np.arange(39)])
+    np.testing.assert_allclose(np.load(tmp_path / "k.npy")[0], expected, atol=1e-15)
