@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import sound
-from scipy import signal
+from scipy import linalg, signal
 
 # Designs whose coefficients leave no digit (butter 12), few, or all of them (butter 4).
 DESIGNS = {
@@ -182,13 +182,32 @@ def test_sound_through_sections(rtf, tmp_path):
     expect(actual, signal.sosfilt(signal.zpk2sos(*DESIGNS["butter 12"]), values, axis=0))
 
 
-def test_norms_are_given_where_coefficients_hold(rtf, tmp_path):
-    save(tmp_path / "f.json", DESIGNS["butter 12"], "sos")
-    text = rtf("freqz", "f.json", "-o", "h.npy")
-    assert text.splitlines()[2].split() == ["0", "yes", "1", "0", "-", "-", "-"]
-    assert "are left out" in text.splitlines()[3]
+@pytest.mark.parametrize("form", ["zpk", "sos"])
+def test_norms_of_narrow_filters(rtf, tmp_path, form):
+    save(tmp_path / "f.json", DESIGNS["butter 12"], form)
     channel = json.loads(rtf("freqz", "f.json", "-o", "h.npy", "--json"))["channels"][0]
-    assert channel["stable"] and channel["h_infinity_norm"] is channel["h2_norm"] is channel["hankel_singular_values"] is None
+    kernel = signal.sosfilt(signal.zpk2sos(*DESIGNS["butter 12"]), np.eye(1, 6000)[0])
+    assert channel["stable"] and channel["h2_norm"] == pytest.approx(np.linalg.norm(kernel), rel=1e-9)
+    assert channel["h_infinity_norm"] == pytest.approx(1, rel=1e-9)
+    expected = linalg.svdvals(linalg.hankel(kernel[1:1500], kernel[1499:2998]))[:12]
+    np.testing.assert_allclose(channel["hankel_singular_values"], expected, atol=1e-9)
+
+
+def test_norms_are_found_channel_by_channel(rtf, tmp_path):
+    z, p, k = DESIGNS["ellip 10"]
+    channels = [{"zeros": pairs(z), "poles": pairs(p), "gain": float(k)}]
+    channels += [{"zeros": [], "poles": [0.5], "gain": 2.0}, {"zeros": [], "poles": [1.5], "gain": 2.0}]
+    (tmp_path / "f.json").write_text(json.dumps({"form": "zpk", "channels": channels}))
+    rows = [line.split() for line in rtf("freqz", "f.json", "-o", "h.npy").splitlines()[2:]]
+    assert [row[1] for row in rows] == ["yes", "yes", "NO"]
+    assert float(rows[0][4]) == pytest.approx(1, rel=1e-5) and float(rows[1][4]) == 4
+    assert rows[2][4:] == ["inf", "-", "inf"]
+    kernel = signal.sosfilt(signal.zpk2sos(z, p, k), np.eye(1, 6000)[0])
+    assert float(rows[0][6]) == pytest.approx(np.linalg.norm(kernel), rel=1e-5)
+    assert float(rows[1][6]) == pytest.approx(2 / np.sqrt(0.75), rel=1e-5)
+
+
+def test_norms_where_coefficients_hold(rtf, tmp_path):
     save(tmp_path / "f.json", DESIGNS["butter 4"], "sos")
     channel = json.loads(rtf("freqz", "f.json", "-o", "h.npy", "--json"))["channels"][0]
     kernel = signal.sosfilt(signal.zpk2sos(*DESIGNS["butter 4"]), np.eye(1, 2000)[0])
