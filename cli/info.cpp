@@ -132,8 +132,7 @@ Report examine_forms(const std::vector<System>& systems, const std::string& path
   } catch (const Error& error) {
     if (error.code() != ErrorCode::unsupported && error.code() != ErrorCode::unstable) throw;
   }
-  return naming(path,
-                [&] { return held ? examine(coefficients(*held), default_points, systems) : examine(systems); });
+  return naming(path, [&] { return held ? examine(coefficients(*held), default_points, systems) : examine(systems); });
 }
 
 void run(const InfoOptions& options) {

@@ -55,8 +55,8 @@ std::vector<double> compute(const RunnableFilter& filter, const KernelOptions& o
 // Algorithm 1 does not amplify rounding, and kernels of factors come from 106 bits.
 std::string rounding_warning(const RunnableFilter& filter, const KernelOptions& options,
                              const std::vector<double>& kernels) {
-  const bool from_coefficients = options.method == "auto" ? std::holds_alternative<TransferFunction>(filter)
-                                                          : options.method != "wrapped";
+  const bool from_coefficients =
+      options.method == "auto" ? std::holds_alternative<TransferFunction>(filter) : options.method != "wrapped";
   if (!from_coefficients) return "";
   const double allowed = options.dtype == "f32" ? tolerance<float> : tolerance<double>;
   const TransferFunction plain = coefficients_of(options.filter, filter);

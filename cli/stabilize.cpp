@@ -33,9 +33,10 @@ void add_options(CLI::App& command, StabilizeOptions& options) {
             fmt::format(
                 "samples of the kernel to fit and compare (default: {} for a plain filter; a trained one has its own)",
                 plain_length));
-  add_output(command, options.output,
-             "filter file to write, JSON or .safetensors; a trained filter stays trained, and in JSON reflect keeps the "
-             "forms zpk (with h0 = 0) and sos");
+  add_output(
+      command, options.output,
+      "filter file to write, JSON or .safetensors; a trained filter stays trained, and in JSON reflect keeps the "
+      "forms zpk (with h0 = 0) and sos");
 }
 
 double radius(const Coefficients& c, std::size_t group) { return pole_radius({c.a.data() + group * c.order, c.order}); }

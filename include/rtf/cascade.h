@@ -39,7 +39,7 @@ class CascadePlan {
  public:
   CascadePlan(const Cascade& cascade, std::size_t batch, std::size_t length, FilterOptions options = {});
 
-  std::string method() const;   // of the stages, and how many there are when several
+  std::string method() const;  // of the stages, and how many there are when several
   // The largest error over the largest output, as far as an impulse and noise through the plan show it against 106
   // bits; noise of another draw may lose four times more. 0 where rounding cannot reach the tolerance of T.
   double rounding_estimate() const;

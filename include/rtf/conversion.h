@@ -63,8 +63,8 @@ struct Converted {
 // 1e-8 times the condition.
 Converted<TransferFunction> to_transfer_function(const System& source, const ConversionOptions& options = {});
 Converted<PolynomialRatio> to_polynomial_ratio(const System& source, const ConversionOptions& options = {});
-// The companion form of every other form; of zpk, sos and modal, where it is off by more than 1e-12, their realization()
-// (rtf/reduce.h) if that is closer.
+// The companion form of every other form; of zpk, sos and modal, where that is off by more than 1e-12, realization() of
+// rtf/reduce.h if it is closer.
 Converted<StateSpace> to_state_space(const System& source, const ConversionOptions& options = {});
 // Throws for poles that rounding of the denominator's coefficients could make equal.
 Converted<Modal> to_modal(const System& source, const ConversionOptions& options = {});

@@ -40,8 +40,8 @@ struct Peak {
 // nan, when a pole is on or outside the circle (a channel with b = 0 has none).
 std::vector<Peak> h_infinity_norm(const TransferFunction& tf);
 
-// The same of one channel in any form, of zpk, sos, modal and ss without coefficients, which do not hold narrow filters.
-// Its largest |H| is searched for between angles that are dense where poles are close.
+// The same of one channel in any form, of zpk, sos, modal and ss without coefficients, which do not hold narrow
+// filters. Its largest |H| is searched for between angles that are dense where poles are close.
 std::vector<double> hankel_singular_values(const System& channel);
 double h2_norm(const System& channel);
 Peak h_infinity_norm(const System& channel);

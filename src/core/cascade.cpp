@@ -148,8 +148,12 @@ std::vector<double> group_delay(const Cascade& cascade, std::span<const double> 
 
 template <class T>
 CascadePlan<T>::CascadePlan(const Cascade& cascade, std::size_t batch_, std::size_t length_, FilterOptions options)
-    : batch(batch_), length(length_), channels(cascade.channels()), order(cascade.order()),
-      beside(cascade.beside), cascade_(cascade) {
+    : batch(batch_),
+      length(length_),
+      channels(cascade.channels()),
+      order(cascade.order()),
+      beside(cascade.beside),
+      cascade_(cascade) {
   views(cascade, "filter");
   if (cascade.stages.size() > 1 && options.method == FilterMethod::automatic) options.method = FilterMethod::recurrence;
   for (const TransferFunction& stage : cascade.stages) stages.emplace_back(stage, batch, length, options);
