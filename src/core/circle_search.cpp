@@ -65,7 +65,7 @@ double largest_on_circle(const std::function<double(double)>& value, std::span<c
     const std::size_t i = maxima[m];
     tops[m] = std::max(best, top(value, angles[i - (i > 0)], angles[i + (i < last)]));
   });
-  return std::max(best, *std::max_element(tops.begin(), tops.end()));
+  return maxima.empty() ? best : *std::max_element(tops.begin(), tops.end());
 }
 
 }  // namespace rtf

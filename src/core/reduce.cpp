@@ -11,6 +11,7 @@
 #include "core/circle_point.h"
 #include "core/circle_search.h"
 #include "core/eigenvalues.h"
+#include "core/form_scale.h"
 #include "core/lattice.h"
 #include "core/lyapunov.h"
 #include "core/polynomial.h"
@@ -141,12 +142,15 @@ double largest_difference(const StateSpace& one, const StateSpace& other, Execut
   std::vector<std::complex<double>> poles;
   for (const StateSpace* system : {&one, &other})
     for (const auto& pole : eigenvalues(system->A, system->order, MatrixShape::dense, operation)) poles.push_back(pole);
-  const StateSpaceResponse x(one), y(other);
+  // Sums of gains next to the largest double overflow.
+  const auto [near_one, exponent] = moderate(one);
+  const auto [near_other, other_exponent] = moderate(other);
+  const StateSpaceResponse x(near_one), y(rtf::scaled(near_other, other_exponent - exponent));
   const auto difference = [&](double angle) -> double {
     const Eigen::MatrixXcd d = x(angle) - y(angle);
     return d.size() == 1 ? std::abs(d(0, 0)) : Eigen::JacobiSVD<Eigen::MatrixXcd>(d).singularValues()[0];
   };
-  return largest_on_circle(difference, search_angles(poles), executor);
+  return std::ldexp(largest_on_circle(difference, search_angles(poles), executor), exponent);
 }
 
 Reduction reduce(const TransferFunction& tf, std::size_t order, Executor& executor) {
