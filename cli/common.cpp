@@ -56,6 +56,22 @@ TransferFunction plain_filter(const std::string& path, const AnyTransferFunction
   return naming(path, [&] { return correct(*trained); });
 }
 
+AnyTransferFunction coefficients_or_hint(AnyFilter file, const std::string& path, const std::string& hint) {
+  const bool of_other_form = std::holds_alternative<std::vector<System>>(file);
+  try {
+    return to_coefficients(std::move(file), path);
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    const bool not_held = error.code() == ErrorCode::unsupported || error.code() == ErrorCode::unstable;
+    if (!of_other_form || !not_held || hint.empty()) throw;
+    throw Error(error.code(), "command", text.substr(text.find("] ") + 2) + "; " + hint);
+  }
+}
+
+bool is_ratio(const System& channel) {
+  return std::holds_alternative<TransferFunction>(channel) || std::holds_alternative<PolynomialRatio>(channel);
+}
+
 void require_two_files(const std::string& first, const std::string& second, const std::string& what) {
   const auto place = [](const std::string& path) {
     return std::filesystem::weakly_canonical(std::filesystem::absolute(path));
@@ -77,6 +93,11 @@ std::string radius_text(double radius) {
 
 void warn(const CommonOptions& options, const std::string& command, const std::string& line) {
   if (!options.quiet && !line.empty()) fmt::print(stderr, "rtf {}: warning: {}\n", command, line);
+}
+
+std::string without_operation(const Error& error) {
+  const std::string text = error.what();
+  return text.substr(text.find("] ") + 2);
 }
 
 void require_memory(double doubles, const std::string& what) {

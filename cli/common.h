@@ -61,6 +61,11 @@ const Coefficients& coefficients(const AnyTransferFunction& filter);
 // The filter of the recurrence: a trained file is corrected, and errors of that name it.
 TransferFunction plain_filter(const std::string& path, const AnyTransferFunction& filter);
 
+// to_coefficients(), whose refusal of channels that doubles do not hold so ends with a hint at what can be done.
+AnyTransferFunction coefficients_or_hint(AnyFilter file, const std::string& path, const std::string& hint);
+// Whether a channel is written as the ratio of two polynomials, tf or ba; every other form has poles of its own.
+bool is_ratio(const System& channel);
+
 // Throws when both names lead to one file.
 void require_two_files(const std::string& first, const std::string& second, const std::string& what);
 
@@ -73,14 +78,16 @@ void say(const CommonOptions& options, const std::string& line);
 std::string radius_text(double radius);
 void warn(const CommonOptions& options, const std::string& command, const std::string& line);
 
+// The message of an error, less the operation that it begins with.
+std::string without_operation(const Error& error);
+
 // Runs a computation on the filter of `path`; errors that come out of it name the file.
 template <class F>
 auto naming(const std::string& path, F&& compute) {
   try {
     return compute();
   } catch (const Error& error) {
-    const std::string text = error.what();
-    throw Error(error.code(), "command", path + ": " + text.substr(text.find("] ") + 2));
+    throw Error(error.code(), "command", path + ": " + without_operation(error));
   }
 }
 

@@ -93,7 +93,8 @@ std::string stream(const Cascade& cascade, const FilterCommandOptions& options, 
   // Passing the state on is a recurrence over the whole length: what is refused there is refused in chunks too.
   std::string warning;
   if (carries) {
-    warning = CascadePlan<T>(cascade, sizes.batch, sizes.length, {FilterMethod::recurrence, true, true}).warning();
+    const CascadePlan<T> of_all(cascade, sizes.batch, sizes.length, {FilterMethod::recurrence, true, true});
+    if (!options.quiet) warning = of_all.warning();
   }
   for (std::size_t begin = 0; begin < sizes.length; begin += chunk) {
     Signal<T> part = whole;
@@ -102,7 +103,7 @@ std::string stream(const Cascade& cascade, const FilterCommandOptions& options, 
     if (!plan || plan->length != part.length) {
       plan.emplace(cascade, sizes.batch, part.length, wanted);
       workspace = Workspace(plan->workspace_bytes(executor));
-      if (begin == 0) warn(options, "filter", warning.empty() ? plan->warning() : warning);
+      if (begin == 0 && !options.quiet) warn(options, "filter", warning.empty() ? plan->warning() : warning);
     }
     filter(*plan, part, wanted.initial_state ? std::span<const double>(state) : std::span<const double>(),
            wanted.final_state ? std::span<double>(state) : std::span<double>(), workspace, executor);

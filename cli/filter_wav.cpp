@@ -62,7 +62,8 @@ std::string stream(const FilterCommandOptions& options, const Cascade& cascade, 
     return naming(options.filter, [&] { return CascadePlan<double>(cascade, 1, frames, {method, true, true}); });
   };
   // Passing the state on is a recurrence over the whole length: what is refused there is refused in blocks too.
-  warn(options, "filter", make_plan(static_cast<std::size_t>(length), FilterMethod::recurrence).warning());
+  const auto of_all = make_plan(static_cast<std::size_t>(length), FilterMethod::recurrence);
+  if (!options.quiet) warn(options, "filter", of_all.warning());
 
   Executor& executor = default_executor();
   std::optional<CascadePlan<double>> plan;

@@ -35,17 +35,50 @@ void add_options(CLI::App& command, FreqzOptions& options) {
   add_output(command, options.output, "npy file for the response, complex128, shape (channels, N)");
 }
 
+constexpr Peak no_peak{NAN, NAN};
+
 struct Figures {
   std::vector<bool> stable;
   std::vector<std::complex<double>> ends;  // H at 0 and at pi, channel by channel
-  std::vector<double> h2;                  // empty where there are no coefficients to compute it from
-  std::vector<Peak> peak;                  // empty where it was not searched for
+  std::vector<double> h2;                  // nan where it was not found
+  std::vector<Peak> peak;                  // no_peak where it was not searched for, or not found
+  std::string failure;                     // why something was not found
 };
 
-Figures figures_of(const Cascade& cascade, const std::optional<TransferFunction>& tf, bool with_peak) {
-  Figures figures{{}, frequency_response(cascade, std::vector{0.0, std::numbers::pi}), {}, {}};
-  if (tf) figures.h2 = h2_norm(*tf);
-  if (tf && with_peak) figures.peak = h_infinity_norm(*tf);
+// Coefficients of all channels at once, or channel by channel what holds it: coefficients, or else its factors.
+struct Sources {
+  std::optional<TransferFunction> tf;
+  std::vector<System> channels;  // empty with the former
+
+  Sources(const std::string& path, const RunnableFilter& filter) {
+    const auto* systems = std::get_if<std::vector<System>>(&filter);
+    if (!systems) tf = coefficients_of(path, filter);
+    for (std::size_t c = 0; systems && c < systems->size(); ++c) {
+      auto held = held_coefficients((*systems)[c]);
+      channels.push_back(held ? System(*std::move(held)) : (*systems)[c]);
+    }
+  }
+};
+
+Figures figures_of(const Cascade& cascade, const Sources& sources, bool with_peak) {
+  Figures figures{{}, frequency_response(cascade, std::vector{0.0, std::numbers::pi}), {}, {}, {}};
+  const auto unless_it_fails = [&](auto&& find) {
+    try {
+      find();
+    } catch (const Error& error) {  // the response is there all the same
+      figures.failure = without_operation(error);
+    }
+  };
+  figures.h2.assign(cascade.channels(), NAN);
+  figures.peak.assign(cascade.channels(), no_peak);
+  if (sources.tf) {
+    unless_it_fails([&] { figures.h2 = h2_norm(*sources.tf); });
+    if (with_peak) unless_it_fails([&] { figures.peak = h_infinity_norm(*sources.tf); });
+  }
+  for (std::size_t c = 0; c < sources.channels.size(); ++c) {
+    unless_it_fails([&] { figures.h2[c] = h2_norm(sources.channels[c]); });
+    if (with_peak) unless_it_fails([&] { figures.peak[c] = h_infinity_norm(sources.channels[c]); });
+  }
   for (std::size_t c = 0; c < cascade.channels(); ++c) figures.stable.push_back(is_stable(cascade, c));
   return figures;
 }
@@ -59,30 +92,38 @@ void print_table(const Figures& figures) {
   fmt::print("{:>9} {:>7} {:>12} {:>12} {:>12} {:>9} {:>12}\n", "channel", "stable", "H at 0", "H at pi", "max |H|",
              "angle/pi", "H2 norm");
   for (std::size_t c = 0; c < figures.stable.size(); ++c) {
-    std::string peak = "-", place = "-", h2 = figures.h2.empty() ? "-" : fmt::format("{:.6g}", figures.h2[c]);
-    if (!figures.peak.empty()) {
-      const auto [value, angle] = figures.peak[c];
-      peak = fmt::format("{:.6g}", value);
-      if (!std::isnan(angle)) place = fmt::format("{:.6f}", angle / std::numbers::pi);
-    }
+    const auto text = [](double value) { return std::isnan(value) ? "-" : fmt::format("{:.6g}", value); };
+    const auto [value, angle] = figures.peak[c];
+    const std::string peak = text(value), h2 = text(figures.h2[c]);
+    const std::string place = std::isnan(angle) ? "-" : fmt::format("{:.6f}", angle / std::numbers::pi);
     fmt::print("{:>9} {:>7} {:>12} {:>12} {:>12} {:>9} {:>12}\n", c, figures.stable[c] ? "yes" : "NO",
                real_text(figures.ends[2 * c]), real_text(figures.ends[2 * c + 1]), peak, place, h2);
   }
 }
 
+// None where they do not exist in doubles, as of poles that only just do not lie on the circle.
+nlohmann::ordered_json hankel_values(const System& channel) {
+  try {
+    return hankel_singular_values(channel);
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
 // Numbers that are not finite become null.
-void print_json(const std::optional<TransferFunction>& tf, const Figures& figures) {
+void print_json(const Sources& sources, const Figures& figures) {
   nlohmann::ordered_json channels = nlohmann::ordered_json::array();
   for (std::size_t c = 0; c < figures.stable.size(); ++c) {
     nlohmann::ordered_json hankel;
-    if (tf && figures.stable[c]) hankel = hankel_singular_values(select_channel(*tf, c));
-    const Peak peak = figures.peak.empty() ? Peak{NAN, NAN} : figures.peak[c];
+    if (figures.stable[c])
+      hankel = hankel_values(sources.tf ? System(select_channel(*sources.tf, c)) : sources.channels[c]);
+    const Peak& peak = figures.peak[c];
     channels.push_back({{"stable", static_cast<bool>(figures.stable[c])},
                         {"at_0", figures.ends[2 * c].real()},
                         {"at_pi", figures.ends[2 * c + 1].real()},
                         {"h_infinity_norm", peak.value},
                         {"h_infinity_angle", peak.angle},
-                        {"h2_norm", figures.h2.empty() ? NAN : figures.h2[c]},
+                        {"h2_norm", figures.h2[c]},
                         {"hankel_singular_values", std::move(hankel)}});
   }
   fmt::print("{}\n", nlohmann::ordered_json{{"channels", std::move(channels)}}.dump());
@@ -112,24 +153,24 @@ void run(const FreqzOptions& options) {
   StagedFile response(options.output,
                       npy_bytes(ComplexArray{shape, frequency_response(cascade, angles)}, options.output), "freqz");
   std::optional<Figures> figures;
-  std::optional<TransferFunction> tf;
+  std::optional<Sources> sources;
   const bool with_peak = options.json || options.norms || cascade.order() <= largest_order_with_norms;
   if (options.json || !options.quiet) {
-    tf = coefficients_for_norms(options.filter, filter);
-    figures = figures_of(cascade, tf, with_peak);
+    sources.emplace(options.filter, filter);
+    figures = figures_of(cascade, *sources, with_peak);
   }
   response.commit();
   if (delay) delay->commit();
-  if (options.json) return print_json(tf, *figures);
+  if (options.json) return print_json(*sources, *figures);
   if (options.quiet) return;
   fmt::print("{}: response {}, c128, angles {}pi k / {}\n", options.output, shape_text(shape),
              options.whole ? "2 " : "", options.points);
   print_table(*figures);
-  if (!tf) {
-    fmt::print("max |H| and the H2 norm are left out: they need coefficients, and doubles do not hold those\n");
-  } else if (!with_peak) {
+  if (!with_peak) {
     fmt::print("max |H| is left out beyond order {}, where the search takes long; --norms prints it\n",
                largest_order_with_norms);
+  } else if (!figures->failure.empty()) {
+    fmt::print("norms are left out: {}\n", figures->failure);
   }
 }
 

@@ -9,6 +9,8 @@
 #include "common.h"
 #include "core/array_bytes.h"
 #include "core/atomic_file.h"
+#include "core/conditioning.h"
+#include "core/rounding.h"
 #include "rtf/response.h"
 #include "runnable_filter.h"
 
@@ -50,6 +52,17 @@ std::vector<double> compute(const RunnableFilter& filter, const KernelOptions& o
   return exact_kernel(plain, options.length, kernel_method(options.method));
 }
 
+// Algorithm 1 does not amplify rounding, and kernels of factors come from 106 bits.
+std::string rounding_warning(const RunnableFilter& filter, const KernelOptions& options,
+                             const std::vector<double>& kernels) {
+  const bool from_coefficients =
+      options.method == "auto" ? std::holds_alternative<TransferFunction>(filter) : options.method != "wrapped";
+  if (!from_coefficients) return "";
+  const double allowed = options.dtype == "f32" ? tolerance<float> : tolerance<double>;
+  const TransferFunction plain = coefficients_of(options.filter, filter);
+  return rounding_text(estimated_rounding(plain, kernels, options.length, allowed), allowed, options.method);
+}
+
 void run(const KernelOptions& options) {
   check_output(options.output, "kernel");
   const RunnableFilter filter = read_runnable_filter(options.filter);
@@ -60,6 +73,7 @@ void run(const KernelOptions& options) {
                  fmt::format("{}: a kernel of {} channels and {:.0f} points", options.filter, channels, points));
 
   std::vector<double> kernels = naming(options.filter, [&] { return compute(filter, options); });
+  if (!options.quiet) warn(options, "kernel", rounding_warning(filter, options, kernels));
   if (options.step) kernels = step_response(std::move(kernels), options.length);
   const Array array{{channels, options.length}, std::move(kernels), data_type(options.dtype)};
   write_npy(options.output, array);

@@ -20,24 +20,43 @@ void add_options(CLI::App& command, PolesOptions& options) {
                    "print {\"groups\": [{\"radius\": .., \"stable\": .., \"poles\": [[re, im], ..]}, ..]}");
 }
 
-void run(const PolesOptions& options) {
-  const AnyTransferFunction filter = read_filter(options.filter);
+struct Group {
+  std::vector<std::complex<double>> poles;
+  double radius;
+  bool stable;
+};
+
+// Every channel of a form that is not coefficients has its own poles, whether or not doubles hold those.
+std::vector<Group> groups_of(const std::string& path) {
+  AnyFilter file = read_any_filter(path);
+  std::vector<Group> groups;
+  if (const auto* systems = std::get_if<std::vector<System>>(&file); systems && !is_ratio(systems->front())) {
+    for (const System& system : *systems)
+      groups.push_back(naming(path, [&] { return Group{poles(system), pole_radius(system), is_stable(system)}; }));
+    return groups;
+  }
+  const AnyTransferFunction filter = to_coefficients(std::move(file), path);
   const Coefficients& c = coefficients(filter);
   require_memory(static_cast<double>(c.order) * static_cast<double>(c.order),
-                 fmt::format("{}: eigenvalues at order {}", options.filter, c.order));
-  nlohmann::ordered_json groups = nlohmann::ordered_json::array();
+                 fmt::format("{}: eigenvalues at order {}", path, c.order));
   for (std::size_t g = 0; g < c.groups; ++g) {
     const std::span<const double> a(c.a.data() + g * c.order, c.order);
-    const auto roots = poles(a);
-    const double radius = pole_radius(a);
-    const bool stable = is_stable(a);
+    groups.push_back({poles(a), pole_radius(a), is_stable(a)});
+  }
+  return groups;
+}
+
+void run(const PolesOptions& options) {
+  nlohmann::ordered_json groups = nlohmann::ordered_json::array();
+  std::size_t g = 0;
+  for (const auto& [roots, radius, stable] : groups_of(options.filter)) {
     if (options.json) {
       auto list = nlohmann::ordered_json::array();
       for (const auto& pole : roots) list.push_back({pole.real(), pole.imag()});
       groups.push_back({{"radius", radius}, {"stable", stable}, {"poles", std::move(list)}});
       continue;
     }
-    fmt::print("group {}: radius {}, {}, {} pole{}\n", g, radius_text(radius), stable ? "stable" : "NOT stable",
+    fmt::print("group {}: radius {}, {}, {} pole{}\n", g++, radius_text(radius), stable ? "stable" : "NOT stable",
                roots.size(), roots.size() == 1 ? "" : "s");
     if (!roots.empty()) fmt::print("{:>20} {:>12} {:>20} {:>20}\n", "modulus", "angle/pi", "real", "imaginary");
     for (const auto& pole : roots) {

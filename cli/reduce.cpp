@@ -48,16 +48,19 @@ void print_rows(const std::vector<Row>& rows, std::size_t order) {
                rows[c].cut);
 }
 
-// The bound is that of exact arithmetic; coefficients of clustered poles, rounded to doubles, may miss it by far.
+// The bound is that of exact arithmetic; coefficients of clustered poles, rounded to doubles, may miss it by far, and
+// balanced matrices of high order by some digits.
 void warn_past_bound(const ReduceOptions& options, const std::vector<Row>& rows) {
   const auto past = [](const Row& row) { return row.error > row.bound + 1e-9 * row.first; };
   const auto first = std::find_if(rows.begin(), rows.end(), past);
   if (first == rows.end()) return;
+  const char* reason = options.to == "ss"
+                           ? "rounding of the balanced matrices costs more than what was cut, try a lower order"
+                           : "doubles do not hold the new coefficients well enough, try another order or --to ss";
   warn(options, "reduce",
-       fmt::format("{} of {} channels, channel {} first, differ by more than their bound: {:.3g} against {:.3g}; "
-                   "doubles do not hold the new coefficients well enough, try another order{}",
+       fmt::format("{} of {} channels, channel {} first, differ by more than their bound: {:.3g} against {:.3g}; {}",
                    std::count_if(rows.begin(), rows.end(), past), rows.size(), first - rows.begin(), first->error,
-                   first->bound, options.to == "ss" ? "" : " or --to ss"));
+                   first->bound, reason));
 }
 
 // The state spaces of a file: one a channel, or one of several inputs and outputs.
@@ -108,7 +111,8 @@ void reduce_to_state_space(const ReduceOptions& options) {
 }
 
 void reduce_coefficients(const ReduceOptions& options) {
-  const AnyTransferFunction filter = read_filter(options.filter);
+  const AnyTransferFunction filter =
+      coefficients_or_hint(read_any_filter(options.filter), options.filter, "--to ss needs no coefficients");
   check_memory(options, coefficients(filter).order);
   ProgressExecutor executor(default_executor(), options.quiet);
   const auto* trained = std::get_if<TrainedTransferFunction>(&filter);

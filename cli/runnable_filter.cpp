@@ -133,19 +133,24 @@ std::vector<double> kernel_of(const std::string& path, const RunnableFilter& fil
   return kernels;
 }
 
-std::optional<TransferFunction> coefficients_for_norms(const std::string& path, const RunnableFilter& filter) {
+std::optional<TransferFunction> held_coefficients(const System& channel) {
   constexpr double largest_error = 1e-9;  // what the search for the largest |H| promises
+  try {
+    auto [tf, report] = to_transfer_function(channel);
+    if (report.error <= largest_error) return std::move(tf);
+  } catch (const Error&) {  // not even a digit is left
+  }
+  return {};
+}
+
+std::optional<TransferFunction> coefficients_for_norms(const std::string& path, const RunnableFilter& filter) {
   const auto* systems = std::get_if<Systems>(&filter);
   if (!systems) return coefficients_of(path, filter);
   std::vector<TransferFunction> channels;
   for (const System& system : *systems) {
-    try {
-      auto [tf, report] = to_transfer_function(system);
-      if (!(report.error <= largest_error)) return {};
-      channels.push_back(std::move(tf));
-    } catch (const Error&) {
-      return {};  // not even a digit is left
-    }
+    auto tf = held_coefficients(system);
+    if (!tf) return {};
+    channels.push_back(*std::move(tf));
   }
   return join_channels(channels);
 }

@@ -31,7 +31,9 @@ TransferFunction coefficients_of(const std::string& path, const RunnableFilter& 
 Cascade cascade_of(const std::string& path, const RunnableFilter& filter);
 // Impulse responses, (channels, length).
 std::vector<double> kernel_of(const std::string& path, const RunnableFilter& filter, std::size_t length);
-// What norms are computed from: none where factors that are multiplied out no longer have their kernel to 1e-9.
+// The coefficients of a channel, none where factors that are multiplied out no longer have their kernel to 1e-9.
+std::optional<TransferFunction> held_coefficients(const System& channel);
+// Those of all channels, a trained filter corrected.
 std::optional<TransferFunction> coefficients_for_norms(const std::string& path, const RunnableFilter& filter);
 
 }  // namespace rtf::cli

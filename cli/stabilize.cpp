@@ -33,33 +33,41 @@ void add_options(CLI::App& command, StabilizeOptions& options) {
             fmt::format(
                 "samples of the kernel to fit and compare (default: {} for a plain filter; a trained one has its own)",
                 plain_length));
-  add_output(command, options.output, "filter file to write, JSON or .safetensors; a trained filter stays trained");
+  add_output(
+      command, options.output,
+      "filter file to write, JSON or .safetensors; a trained filter stays trained, and in JSON reflect keeps the "
+      "forms zpk (with h0 = 0) and sos");
 }
 
 double radius(const Coefficients& c, std::size_t group) { return pole_radius({c.a.data() + group * c.order, c.order}); }
 
+struct Radii {
+  double before, after;
+};
+
 template <class Value>
-void print_rows(const Value& before, const Stabilized<Value>& after) {
-  fmt::print("{:>9} {:>14} {:>14} {:>14} {:>14}\n", "channel", "radius before", "radius after", "relative error",
-             "of reflect");
-  std::size_t group = before.groups;
-  double old_radius = 0, new_radius = 0;
+std::vector<Radii> radii_of(const Value& before, const Value& after) {
+  std::vector<Radii> rows;
   for (std::size_t c = 0; c < before.channels; ++c) {
-    if (before.group_of(c) != group) {
-      group = before.group_of(c);
-      old_radius = radius(before, group);
-      new_radius = radius(after.value, group);
-    }
-    fmt::print("{:>9} {:>14} {:>14} {:>14.6e} {:>14.6e}\n", c, radius_text(old_radius), radius_text(new_radius),
-               after.error[c], after.reflect_error[c]);
+    const std::size_t group = before.group_of(c);
+    const bool known = c > 0 && before.group_of(c - 1) == group;
+    rows.push_back(known ? rows.back() : Radii{radius(before, group), radius(after, group)});
   }
+  return rows;
+}
+
+std::vector<Radii> radii_of(const std::vector<System>& before, const std::vector<System>& after) {
+  std::vector<Radii> rows;
+  for (std::size_t c = 0; c < before.size(); ++c) rows.push_back({pole_radius(before[c]), pole_radius(after[c])});
+  return rows;
 }
 
 template <class Value>
-void finish(const StabilizeOptions& options, const Value& before, const Stabilized<Value>& after, std::size_t length) {
-  write_filter(options.output, after.value);
-  say(options, fmt::format("{}: {} channel{}, order {}, method {}, kernels compared over {} samples", options.output,
-                           before.channels, before.channels == 1 ? "" : "s", before.order, options.method, length));
+void finish(const StabilizeOptions& options, const Value& before, const Stabilized<Value>& after,
+            const std::string& sizes, std::size_t length) {
+  const std::size_t channels = after.error.size();
+  say(options, fmt::format("{}: {} channel{}, {}, method {}, kernels compared over {} samples", options.output,
+                           channels, channels == 1 ? "" : "s", sizes, options.method, length));
   if (!after.magnitude_change.empty()) {
     const auto worst = std::max_element(after.magnitude_change.begin(), after.magnitude_change.end());
     const std::string change = fmt::format("|H| changed by at most {:.3g} of itself, in channel {}", *worst,
@@ -68,7 +76,27 @@ void finish(const StabilizeOptions& options, const Value& before, const Stabiliz
     if (*worst > tolerated_change)
       warn(options, "stabilize", change + ": doubles do not hold the mirrored poles well enough; try refit");
   }
-  if (!options.quiet) print_rows(before, after);
+  if (options.quiet) return;
+  fmt::print("{:>9} {:>14} {:>14} {:>14} {:>14}\n", "channel", "radius before", "radius after", "relative error",
+             "of reflect");
+  const std::vector<Radii> radii = radii_of(before, after.value);
+  for (std::size_t c = 0; c < channels; ++c)
+    fmt::print("{:>9} {:>14} {:>14} {:>14.6e} {:>14.6e}\n", c, radius_text(radii[c].before),
+               radius_text(radii[c].after), after.error[c], after.reflect_error[c]);
+}
+
+// Products of factors have their poles reflected as they are: coefficients may not hold them.
+bool has_own_poles(const System& channel) {
+  const auto* zpk = std::get_if<ZeroPoleGain>(&channel);
+  return zpk ? zpk->h0 == 0 : std::holds_alternative<SecondOrderSections>(channel);
+}
+
+void reflect_factors(const StabilizeOptions& options, const std::vector<System>& systems) {
+  const std::size_t length = options.length == 0 ? plain_length : options.length;
+  require_memory(static_cast<double>(length), fmt::format("{}: reflect at length {}", options.filter, length));
+  const auto after = naming(options.filter, [&] { return reflect(systems, length); });
+  write_any_filter(options.output, after.value);
+  finish(options, systems, after, fmt::format("form {}", form_name(systems.front())), length);
 }
 
 void run(const StabilizeOptions& options) {
@@ -76,7 +104,13 @@ void run(const StabilizeOptions& options) {
       {"reflect", StabilizeMethod::reflect}, {"refit", StabilizeMethod::refit}, {"montel", StabilizeMethod::montel}};
   check_output(options.output, "stabilize");
   const StabilizeMethod method = methods.at(options.method);
-  const AnyTransferFunction filter = read_filter(options.filter);
+  AnyFilter file = read_any_filter(options.filter);
+  const auto* systems = std::get_if<std::vector<System>>(&file);
+  const bool factors = systems && std::all_of(systems->begin(), systems->end(), has_own_poles);
+  if (factors && method == StabilizeMethod::reflect && !options.output.ends_with(".safetensors"))
+    return reflect_factors(options, *systems);
+  const AnyTransferFunction filter = coefficients_or_hint(
+      std::move(file), options.filter, factors ? "--method reflect to a JSON file needs no coefficients" : "");
   const auto* trained = std::get_if<TrainedTransferFunction>(&filter);
   if (trained && options.length != 0 && options.length != trained->length)
     throw Error(ErrorCode::argument, "stabilize",
@@ -89,11 +123,15 @@ void run(const StabilizeOptions& options) {
       static_cast<double>(length) * (static_cast<double>(c.channels) + (fits ? 2 * static_cast<double>(c.order) : 0)),
       fmt::format("{}: {} at length {}", options.filter, options.method, length));
   ProgressExecutor executor(default_executor(), options.quiet);
+  const auto write_and_finish = [&](const auto& before, const auto& after) {
+    write_filter(options.output, after.value);
+    finish(options, before, after, fmt::format("order {}", before.order), length);
+  };
   if (trained) {
-    finish(options, *trained, naming(options.filter, [&] { return stabilize(*trained, method, executor); }), length);
+    write_and_finish(*trained, naming(options.filter, [&] { return stabilize(*trained, method, executor); }));
   } else {
     const auto& plain = std::get<TransferFunction>(filter);
-    finish(options, plain, naming(options.filter, [&] { return stabilize(plain, method, length, executor); }), length);
+    write_and_finish(plain, naming(options.filter, [&] { return stabilize(plain, method, length, executor); }));
   }
 }
 

@@ -83,6 +83,65 @@ TEST(Cascade, OfPolesAroundTheCircleDoesNotAmplifyAndCancel) {
   }
 }
 
+// Noise convolved with the kernel of 106 bits; errors far above the last digit of a double are looked for.
+double error_of_noise(const Cascade& cascade, std::span<const double> kernel, std::uint64_t seed, FilterMethod method) {
+  RandomFilters random(seed);
+  const std::vector<double> noise = random.normals(kernel.size());
+  const std::vector<double> y = filtered(cascade, noise, method);
+  double error = 0, largest = 0;
+  for (std::size_t t = 0; t < y.size(); ++t) {
+    long double sum = 0;
+    for (std::size_t s = 0; s <= t; ++s) sum += static_cast<long double>(kernel[s]) * noise[t - s];
+    error = std::max(error, static_cast<double>(std::abs(y[t] - sum)));
+    largest = std::max(largest, static_cast<double>(std::abs(sum)));
+  }
+  return error / largest;
+}
+
+TEST(Cascade, RoundingIsEstimatedToAFactorOfFour) {
+  RandomFilters random(3);
+  std::vector<TransferFunction> filters;
+  for (const auto& [order, cutoff] :
+       {std::pair<std::size_t, double>{4, 0.01}, {5, 0.02}, {7, 0.02}, {8, 0.05}, {10, 0.05}, {12, 0.1}, {14, 0.1}}) {
+    ZeroPoleGain zpk = narrow(order, cutoff);
+    filters.push_back(to_transfer_function(zpk).value);
+    zpk.zeros.assign(order, 1.0);  // high-pass: the numerator cancels what 1/A amplifies
+    filters.push_back(to_transfer_function(zpk).value);
+    zpk.zeros.assign(order, 0.5);
+    filters.push_back(to_transfer_function(zpk).value);
+  }
+  for (std::size_t i = 0; i < 20; ++i) filters.push_back(random.draw(1, 1, 2 + 3 * i));
+  std::size_t past = 0;
+  for (std::size_t i = 0; i < filters.size(); ++i) {
+    const std::size_t length = i % 8 == 0 ? 9000 : 1500;  // beyond the samples that are measured, and within
+    const Cascade cascade = to_cascade(filters[i]);
+    const std::vector<double> exact = kernel(System(filters[i]), length);
+    for (const FilterMethod method : {FilterMethod::recurrence, FilterMethod::fft}) {
+      const double estimate = CascadePlan<double>(cascade, 1, length, {method}).rounding_estimate();
+      const double error = error_of_noise(cascade, exact, 100 + i, method);
+      EXPECT_LE(error, 4 * std::max(estimate, 1e-10)) << i << ' ' << name(method);
+      if (estimate > 1e-10) {
+        EXPECT_GE(error, estimate / 4) << i << ' ' << name(method);
+      }
+      past += estimate > 1e-10;
+    }
+  }
+  EXPECT_GE(past, 20u);
+}
+
+TEST(Cascade, HarmlessSectionsDoNotWarn) {
+  // Poles next to 1 and zeros at 1: each section alone has a condition number of 1e6 and loses nothing.
+  ZeroPoleGain zpk = narrow(4, 20.0 / 24000);
+  zpk.zeros.assign(4, 1.0);
+  zpk.gain = 1;
+  const Cascade cascade = to_cascade(std::vector<System>{zpk});
+  ASSERT_EQ(cascade.stages.size(), 2u);
+  const CascadePlan<double> plan(cascade, 1, 5000, {FilterMethod::recurrence});
+  EXPECT_NE(plan.stages[0].warning() + plan.stages[1].warning(), "");
+  EXPECT_LT(plan.rounding_estimate(), 1e-11);
+  EXPECT_EQ(plan.warning(), "");
+}
+
 TEST(Cascade, WithAStageThatIsZeroThereIsAPhaseBesideIt) {
   // 2 + (1 + w) / 2 at pi: H is 2, and of the simple zero the slope is w / 2.
   const Cascade cascade = to_cascade(std::vector<System>{ZeroPoleGain{{-1}, {0}, 0.5, 2}});

@@ -243,6 +243,33 @@ TEST(LargestDifference, IsThatOfTheDefinition) {
   EXPECT_THROW(largest_difference(one, random_system(random, 3, 2, 1)), Error);
 }
 
+// The difference as one system, whose largest value another search finds with a proof that nothing is above it.
+TEST(LargestDifference, IsTheNormOfTheDifference) {
+  RandomFilters random(23);
+  for (int round = 0; round < 40; ++round) {
+    const std::size_t n = random.integer(2, 16);
+    const TransferFunction tf = random.draw(1, 1, n);
+    if (!is_stable(tf.a) || pole_radius(tf.a) > 1 - 1e-6) continue;  // a comb of radius 1
+    const Reduction reduced = reduce(tf, n / 2);
+    const StateSpace one = realization(tf), other = realization(reduced.tf);
+    StateSpace both = one;
+    both.order = one.order + other.order;
+    both.A.assign(both.order * both.order, 0.0);
+    for (std::size_t i = 0; i < one.order; ++i)
+      for (std::size_t j = 0; j < one.order; ++j) both.A[i * both.order + j] = one.A[i * one.order + j];
+    for (std::size_t i = 0; i < other.order; ++i)
+      for (std::size_t j = 0; j < other.order; ++j)
+        both.A[(one.order + i) * both.order + one.order + j] = other.A[i * other.order + j];
+    both.B.insert(both.B.end(), other.B.begin(), other.B.end());
+    for (const double x : other.C) both.C.push_back(-x);
+    both.D[0] -= other.D[0];
+    const auto [difference, report] = to_transfer_function(both);
+    const double norm = h_infinity_norm(difference)[0].value, allowed = 1e-8 + 1e3 * report.error;
+    EXPECT_NEAR(reduced.error[0] / norm, 1, allowed) << n;
+    EXPECT_NEAR(largest_difference(one, other) / norm, 1, allowed) << n;
+  }
+}
+
 TEST(Reduce, ToTheSameOrderKeepsTheKernel) {
   RandomFilters random(4);
   for (const std::size_t n : {1, 2, 9, 30}) {

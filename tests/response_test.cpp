@@ -136,6 +136,19 @@ TEST(FrequencyResponse, AtMultiplesOfARightAnglePolesAreMet) {
   EXPECT_NE(frequency_response(one_channel({-1}, {1}, 0), std::vector{1e-20})[0], infinite);
 }
 
+TEST(FrequencyResponse, OfAGainNextToTheLargestDouble) {
+  const TransferFunction one = one_channel({-1.5, 0.7}, {1.25, 0.5}, 1);  // |N| is more than 3, |H| at pi less than 1
+  const std::vector<double> angles{pi, 2.5, 2.0};
+  TransferFunction tf = one;
+  for (double& value : tf.b) value *= 0x1p1022;
+  tf.h0[0] *= 0x1p1022;
+  const auto expected = frequency_response(one, angles), actual = frequency_response(tf, angles);
+  for (std::size_t i = 0; i < angles.size(); ++i)
+    EXPECT_LE(std::abs(actual[i] * 0x1p-1022 - expected[i]), 1e-15 * std::abs(expected[i]));
+  const auto delays = group_delay(tf, angles), of_one = group_delay(one, angles);
+  for (std::size_t i = 0; i < angles.size(); ++i) EXPECT_NEAR(delays[i], of_one[i], 1e-14);
+}
+
 TEST(GroupDelay, OfADelay) {
   const TransferFunction tf = one_channel({0, 0, 0}, {0, 0, 2.5}, 0);
   for (const double delay : group_delay(tf, std::vector{0.0, 0.3, 3.0})) EXPECT_NEAR(delay, 3, 1e-14);
@@ -305,6 +318,18 @@ TEST(HInfinityNorm, NarrowPeaks) {
       // The rounding of the angle moves A by 2^-53 beside a gap this wide.
       EXPECT_NEAR(peak.value / static_cast<double>(value), 1, 1e-9 + 4 * epsilon / gap) << gap << " " << angle;
     }
+  }
+}
+
+TEST(HInfinityNorm, GainsWhoseSquaresAreNoDoubles) {
+  for (const double gain : {0x1p530, 0x1p1000, 0x1p-530, 0x1p-1000}) {
+    const TransferFunction one = resonator(0.9, 1, 1, 0.4, 0.3);
+    TransferFunction tf = one;
+    for (double& value : tf.b) value *= gain;
+    tf.h0[0] *= gain;
+    const Peak expected = h_infinity_norm(one)[0], actual = h_infinity_norm(tf)[0];
+    EXPECT_EQ(actual.value, expected.value * gain);
+    EXPECT_EQ(actual.angle, expected.angle);
   }
 }
 

@@ -264,7 +264,8 @@ def test_narrow_designs_keep_their_poles_and_zeros(rtf, rtf_raw, tmp_path, desig
         else:
             assert done.returncode == 2 and "would be off by" in done.stderr
             assert not (tmp_path / "tf.json").exists()
-            assert f"{source}.json: channel 0" in rtf_raw("poles", f"{source}.json").stderr
+            division = ["--length", "10", "--method", "division", "-o", "k.npy"]
+            assert f"{source}.json: channel 0" in rtf_raw("kernel", f"{source}.json", *division).stderr
     # What is left of the filter in SciPy's coefficients, whatever it is, has roots that give them back.
     b, a = signal.zpk2tf(z, p, k)
     save(tmp_path / "ba.json", "ba", b=b, a=a)
@@ -342,6 +343,54 @@ def test_files_that_contradict_themselves_are_refused(rtf_raw, tmp_path, content
     assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1
 
 
+OVERFLOWS = [
+    {"form": "ba", "b": [1], "a": [1e-300, 1e300]},
+    {"form": "zpk", "zeros": [], "poles": [[1e300, 0], [1e200, 0]], "gain": 1, "h0": 0},
+    {"form": "sos", "sections": [[1, 0, 0, 1e-300, 1e300, 1]]},
+    {"form": "ss", "A": [[1e200, 1e300], [1e300, 1]], "B": [[1], [1]], "C": [[1, 1]], "D": [[0]]},
+    {"form": "modal", "poles": [[1e200, 0], [2e200, 0]], "residues": [[1e200, 0], [1e300, 0]], "h0": 0},
+]
+
+
+@pytest.mark.parametrize("source", OVERFLOWS, ids=lambda source: source["form"])
+@pytest.mark.parametrize("form", ["tf", "ba", "ss", "modal", "zpk", "sos"])
+def test_no_message_speaks_of_nan(rtf_raw, tmp_path, source, form):
+    (tmp_path / "f.json").write_text(json.dumps(source))
+    result = rtf_raw("convert", "f.json", "--to", form, "-o", "out.json")
+    assert result.returncode in (0, 2) and "nan" not in result.stdout + result.stderr
+    if result.returncode == 2:
+        assert result.stderr.count("\n") == 1 and not (tmp_path / "out.json").exists()
+
+
+GAINS = [1e300, 1e-300, 1.5e308]
+
+
+@pytest.mark.parametrize("gain", GAINS)
+@pytest.mark.parametrize("source", ["ba", "ss", "sos"])
+def test_every_command_takes_every_gain(rtf, tmp_path, source, gain):
+    b, a = signal.butter(3, 0.3)
+    A, B, C, D = signal.tf2ss(b, a)
+    forms = {
+        # Of a ratio and of a section the factor of both parts cancels; of matrices B alone has it.
+        "ba": {"b": list(gain / 8 * b), "a": list(gain / 8 * a)},
+        "ss": {"A": A.tolist(), "B": (gain * B).tolist(), "C": C.tolist(), "D": (gain * D).tolist()},
+        "sos": {"sections": (gain / 8 * signal.tf2sos(b, a)).tolist()},
+    }
+    (tmp_path / "f.json").write_text(json.dumps({"form": source, **forms[source]}))
+    factor = gain if source == "ss" else 1.0
+    rtf("kernel", "f.json", "--length", 50, "-o", "k.npy")
+    k = np.load(tmp_path / "k.npy")[0]
+    np.testing.assert_allclose(k / factor, signal.lfilter(b, a, impulse(50)), rtol=0, atol=1e-14)
+    rtf("freqz", "f.json", "-o", "h.npy")
+    np.testing.assert_allclose(np.load(tmp_path / "h.npy")[0] / factor, signal.freqz(b, a)[1], rtol=0, atol=1e-13)
+    for options in ([], ["--to", "ss"]):
+        assert "nan" not in rtf("reduce", "f.json", "--order", 2, "-o", "r.json", *options)
+    for form in ["tf", "ba", "ss", "modal", "zpk", "sos"]:
+        rtf("convert", "f.json", "--to", form, "-o", "c.json")
+        rtf("kernel", "c.json", "--length", 50, "-o", "c.npy")
+        np.testing.assert_allclose(np.load(tmp_path / "c.npy")[0] / factor, k / factor, rtol=0, atol=1e-13)
+
+
 def test_a_mimo_of_one_input_and_output_is_a_channel(rtf, tmp_path):
     save(tmp_path / "mimo.json", "mimo", a=[-0.5], b=[[[1]]], h0=[[2]])
     for form in FORMS:
@@ -407,3 +456,14 @@ def test_a_system_that_outgrows_double_is_compared_as_far_as_it_goes(rtf, tmp_pa
     (tmp_path / "f.json").write_text('{"a": [-3], "b": [1], "h0": 0}')
     _, report = convert(rtf, tmp_path, "f.json", "zpk", "--report-length", "2000")
     assert 500 < report["length"] < 700 and report["error"] < 1e-12
+
+
+@pytest.mark.parametrize("B, C", [([0, 1], [1, 1]), ([1, 1], [0, 1])])
+@pytest.mark.parametrize("form", ["tf", "ba", "zpk", "sos", "modal"])
+def test_states_that_take_no_part_are_left_out(rtf, tmp_path, form, B, C):
+    """A pole outside the circle that the input does not reach, or that the output does not see."""
+    save(tmp_path / "ss.json", "ss", A=[[1.5, 0.0], [0.0, 0.3]], B=B, C=C, D=[0.5])
+    rtf("convert", "ss.json", "--to", form, "-o", "f.json")
+    rtf("kernel", "f.json", "--length", "40", "-o", "k.npy")
+    expected = np.concatenate([[0.5], 0.3 ** np.arange(39)])
+    np.testing.assert_allclose(np.load(tmp_path / "k.npy")[0], expected, atol=1e-15)

@@ -245,6 +245,16 @@ def state_space_response(system, w):
     return D + C @ np.linalg.solve(z * np.eye(n) - A, np.broadcast_to(B, (len(w), *B.shape)))
 
 
+def test_reduce_searches_for_its_largest_error(rtf, tmp_path):
+    """The poles at the edge of this pass band make a peak that is narrower than any even grid of angles."""
+    sos = signal.ellip(10, 0.5, 60, 0.02, output="sos")
+    (tmp_path / "f.json").write_text(json.dumps({"form": "sos", "sections": sos.tolist()}))
+    ((_, error, *_),) = rows_of(rtf("reduce", "f.json", "--order", 4, "--to", "ss", "-o", "r.json"))
+    w = np.linspace(0.05, 0.08, 30001)
+    reduced = state_space_response(json.loads((tmp_path / "r.json").read_text()), w)[:, 0, 0]
+    np.testing.assert_allclose(error, np.abs(signal.sosfreqz(sos, w)[1] - reduced).max(), rtol=1e-6)
+
+
 @pytest.mark.parametrize("order", [8, 16, 24])
 def test_reduce_to_state_space_holds_what_coefficients_cannot(rtf, rtf_raw, tmp_path, order):
     """butter(64, 0.1): a narrow filter whose 64 coefficients no double holds."""
@@ -288,6 +298,15 @@ def test_reduce_to_state_space_reads_every_form(rtf, tmp_path):
     difference = state_space_response(reduced, w) - state_space_response(system, w)
     np.testing.assert_allclose(error, np.linalg.norm(difference, 2, axis=(1, 2)).max(), rtol=1e-2)
     assert error <= bound
+
+
+def test_reduce_to_state_space_warns_of_its_own_rounding(rtf_raw, tmp_path):
+    """Nothing is cut, and balancing costs digits: there are no coefficients that could be to blame."""
+    sections = signal.cheby1(30, 1, 0.02, output="sos")
+    (tmp_path / "f.json").write_text(json.dumps({"form": "sos", "sections": sections.tolist()}))
+    done = rtf_raw("reduce", "f.json", "--order", 30, "--to", "ss", "-o", "r.json")
+    assert done.returncode == 0 and len(done.stderr.splitlines()) == 1
+    assert "rounding of the balanced matrices" in done.stderr and "coefficients" not in done.stderr
 
 
 # --- stabilize -------------------------------------------------------------------------------------------------------

@@ -133,6 +133,25 @@ def test_norms_of_an_unstable_channel_are_infinite(rtf, tmp_path):
     assert unstable["h2_norm"] is unstable["h_infinity_norm"] is unstable["hankel_singular_values"] is None
 
 
+@pytest.mark.parametrize("gain", [1e160, 1e300, 1e-160, 1e-300])
+def test_norms_of_gains_whose_squares_are_no_doubles(rtf, tmp_path, gain):
+    b, a = signal.ellip(5, 1, 60, 0.3)
+    (tmp_path / "f.json").write_text(json.dumps({"form": "ba", "b": list(gain * b), "a": list(a)}))
+    channel = json.loads(rtf("freqz", "f.json", "-o", "h.npy", "--json"))["channels"][0]
+    assert channel["h_infinity_norm"] == pytest.approx(gain, rel=1e-9)  # the ripple's tops
+    rtf("plot", "f.json", "-o", "f.svg")
+    assert "largest |H| 1e" in (tmp_path / "f.svg").read_text()
+
+
+def test_a_norm_that_is_not_found_costs_nothing_else(rtf, tmp_path):
+    # Eight poles 2^-56 inside the circle: the powers of a matrix of doubles do not die out.
+    (tmp_path / "f.json").write_text(json.dumps({"a": [0] * 7 + [-(1 - 2**-53)], "b": [1] + [0] * 7, "h0": 0}))
+    channel = json.loads(rtf("freqz", "f.json", "-o", "h.npy", "--json"))["channels"][0]
+    assert channel["stable"] and channel["hankel_singular_values"] is None
+    assert channel["h_infinity_norm"] == pytest.approx(2.0**53, rel=1e-6)
+    assert np.load(tmp_path / "h.npy").shape == (1, 512)
+
+
 def test_a_nan_has_no_sign(rtf, tmp_path):
     # A and N vanish at 0; then A alone.
     a = np.array([[-1.0, 0.0], [0.0, -1.0]])

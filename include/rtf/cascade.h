@@ -39,13 +39,19 @@ class CascadePlan {
  public:
   CascadePlan(const Cascade& cascade, std::size_t batch, std::size_t length, FilterOptions options = {});
 
-  std::string method() const;   // of the stages, and how many there are when several
-  std::string warning() const;  // the first of a stage, or nothing
+  std::string method() const;  // of the stages, and how many there are when several
+  // The largest error over the largest output, as far as an impulse and noise through the plan show it against 106
+  // bits; noise of another draw may lose four times more. 0 where rounding cannot reach the tolerance of T.
+  double rounding_estimate() const;
+  std::string warning() const;  // not empty when that estimate is past the tolerance
   std::size_t workspace_bytes(const Executor& executor) const;
 
   std::size_t batch, length, channels, order;
   std::vector<FilterPlan<T>> stages;
   std::vector<double> beside;
+
+ private:
+  Cascade cascade_;
 };
 
 // Filters `samples` in place. States have shape (batch, channels, order), those of the stages one after the other;

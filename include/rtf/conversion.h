@@ -2,6 +2,7 @@
 // that what is lost is what the target's doubles cannot hold.
 #pragma once
 
+#include <complex>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -62,7 +63,8 @@ struct Converted {
 // 1e-8 times the condition.
 Converted<TransferFunction> to_transfer_function(const System& source, const ConversionOptions& options = {});
 Converted<PolynomialRatio> to_polynomial_ratio(const System& source, const ConversionOptions& options = {});
-// The companion form of every other form.
+// The companion form of every other form; of zpk, sos and modal, where that is off by more than 1e-12, realization() of
+// rtf/reduce.h if it is closer.
 Converted<StateSpace> to_state_space(const System& source, const ConversionOptions& options = {});
 // Throws for poles that rounding of the denominator's coefficients could make equal.
 Converted<Modal> to_modal(const System& source, const ConversionOptions& options = {});
@@ -83,5 +85,11 @@ TransferFunction join_channels(std::span<const TransferFunction> channels);
 
 // The impulse response from the numbers of the form itself, in 106 bits inside. Throws when it overflows.
 std::vector<double> kernel(const System& system, std::size_t length);
+
+// Where the poles are, as in rtf/stability.h, from the numbers of the form itself: zpk, sos and modal have them, those
+// of a state space are the eigenvalues of A, in 106 bits inside.
+std::vector<std::complex<double>> poles(const System& system);
+double pole_radius(const System& system);
+bool is_stable(const System& system);
 
 }  // namespace rtf

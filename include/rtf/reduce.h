@@ -25,14 +25,15 @@ StateSpaceReduction reduce(const StateSpace& system, std::size_t order);
 // from tf and ba: these are brought to lattice coordinates, and have to be stable (ErrorCode::unstable).
 StateSpace realization(const System& channel);
 
-// The largest singular value of the difference of two frequency responses, on a grid of frequencies and at all poles.
+// The largest singular value of the difference of two frequency responses on the circle, searched for from angles that
+// are dense where poles are close.
 double largest_difference(const StateSpace& one, const StateSpace& other, Executor& executor = default_executor());
 
 struct Reduction {
   TransferFunction tf;                      // groups as they were
   std::vector<std::vector<double>> hankel;  // (groups)(order): of one input and the channels of the group as outputs
   std::vector<double> bound;                // (groups)
-  std::vector<double> error;                // (channels): max |H - reduced H| on a grid of frequencies and at all poles
+  std::vector<double> error;                // (channels): max |H - reduced H| on the circle, searched for
 };
 
 Reduction reduce(const TransferFunction& tf, std::size_t order, Executor& executor = default_executor());

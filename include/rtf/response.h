@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "rtf/conversion.h"
 #include "rtf/transfer_function.h"
 
 namespace rtf {
@@ -38,5 +39,11 @@ struct Peak {
 // max |H| on the circle and where, in [0, pi], for every channel; relative accuracy 1e-9. Infinite, at an angle that is
 // nan, when a pole is on or outside the circle (a channel with b = 0 has none).
 std::vector<Peak> h_infinity_norm(const TransferFunction& tf);
+
+// The same of one channel in any form, of zpk, sos, modal and ss without coefficients, which do not hold narrow
+// filters. Its largest |H| is searched for between angles that are dense where poles are close.
+std::vector<double> hankel_singular_values(const System& channel);
+double h2_norm(const System& channel);
+Peak h_infinity_norm(const System& channel);
 
 }  // namespace rtf

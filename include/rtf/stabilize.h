@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
+#include "rtf/conversion.h"
 #include "rtf/executor.h"
 #include "rtf/transfer_function.h"
 
@@ -34,5 +36,9 @@ Stabilized<TransferFunction> stabilize(const TransferFunction& tf, StabilizeMeth
 // magnitude of the trained b~ / A + h0, whose samples are that kernel's spectrum.
 Stabilized<TrainedTransferFunction> stabilize(const TrainedTransferFunction& trained, StabilizeMethod method,
                                               Executor& executor = default_executor());
+
+// reflect for channels that are given as products of factors, zpk with h0 = 0 or sos: the poles of the form itself are
+// mirrored, so that |H| is kept to the rounding of each of them. The kernels are those of the form.
+Stabilized<std::vector<System>> reflect(std::span<const System> channels, std::size_t length);
 
 }  // namespace rtf

@@ -7,6 +7,7 @@
 #include "core/arguments.h"
 #include "core/circle_point.h"
 #include "core/conditioning.h"
+#include "core/rounding.h"
 #include "rtf/stability.h"
 
 namespace rtf {
@@ -67,7 +68,7 @@ std::complex<double> slope_over_value(const std::vector<CoefficientsView>& stage
   for (const CoefficientsView& stage : stages) {
     const CirclePoint point = circle_point(stage, channel, angle);
     const std::complex<double> factor = point.response();
-    slope = slope * factor + value * (point.N_slope - factor * point.A_slope) / point.A;
+    slope = slope * factor + value * point.response_slope();
     value *= factor;
   }
   return slope / (value + beside);
@@ -147,7 +148,12 @@ std::vector<double> group_delay(const Cascade& cascade, std::span<const double> 
 
 template <class T>
 CascadePlan<T>::CascadePlan(const Cascade& cascade, std::size_t batch_, std::size_t length_, FilterOptions options)
-    : batch(batch_), length(length_), channels(cascade.channels()), order(cascade.order()), beside(cascade.beside) {
+    : batch(batch_),
+      length(length_),
+      channels(cascade.channels()),
+      order(cascade.order()),
+      beside(cascade.beside),
+      cascade_(cascade) {
   views(cascade, "filter");
   if (cascade.stages.size() > 1 && options.method == FilterMethod::automatic) options.method = FilterMethod::recurrence;
   for (const TransferFunction& stage : cascade.stages) stages.emplace_back(stage, batch, length, options);
@@ -160,10 +166,13 @@ std::string CascadePlan<T>::method() const {
 }
 
 template <class T>
+double CascadePlan<T>::rounding_estimate() const {
+  return estimated_rounding(*this, cascade_);
+}
+
+template <class T>
 std::string CascadePlan<T>::warning() const {
-  for (const FilterPlan<T>& stage : stages)
-    if (!stage.warning().empty()) return stage.warning();
-  return "";
+  return rounding_text(rounding_estimate(), tolerance<T>, method());
 }
 
 template <class T>

@@ -15,17 +15,25 @@
 
 namespace rtf {
 
-// N = h0 A + B with w = e^{-i angle}; the slopes are d/d angle divided by -i: sum_k k a_k w^k.
+// N = h0 A + B with w = e^{-i angle}; the slopes are d/d angle divided by -i: sum_k k a_k w^k. Both of N are divided by
+// 2^exponent.
 struct CirclePoint {
   std::complex<double> A, N, A_slope, N_slope;
+  int exponent;
 
   // Infinite at a pole, whatever the direction, and nan where N vanishes too.
   std::complex<double> response() const {
-    if (A != 0.0) return N / A;
+    if (A != 0.0) return multiplied(N / A);
     return N == 0.0 ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
   }
+  // i d/d angle H
+  std::complex<double> response_slope() const { return multiplied((N_slope - N / A * A_slope) / A); }
   // i d/d angle log H: the real part is the group delay, the imaginary part the slope of log |H|.
   std::complex<double> log_slope() const { return N_slope / N - A_slope / A; }
+
+  std::complex<double> multiplied(std::complex<double> x) const {
+    return {std::ldexp(x.real(), exponent), std::ldexp(x.imag(), exponent)};
+  }
 };
 
 // In double, and in 106 bits where the rounding of A or N may exceed 1e-12 of it.

@@ -6,11 +6,11 @@
 #include <optional>
 
 #include "core/arguments.h"
-#include "core/check_finite.h"
-#include "core/conjugate_pairs.h"
 #include "core/form_kernel.h"
 #include "core/form_scale.h"
 #include "core/from_rational.h"
+#include "core/idle_states.h"
+#include "rtf/reduce.h"
 
 namespace rtf {
 namespace {
@@ -25,67 +25,6 @@ constexpr double hopeless_error = 0.1;
 
 // Of the condition: an error beyond it is not that of doubles but of the way that was taken.
 constexpr double promised_share = 1e-8;
-
-void check(const TransferFunction& tf, const char* operation) {
-  rtf::validate(tf, operation);
-  if (tf.channels != 1)
-    fail(ErrorCode::argument, operation, "a transfer function of {} channels; select_channel() takes one of them",
-         tf.channels);
-}
-
-void check(const PolynomialRatio& ratio, const char* operation) {
-  check_finite(operation, "b", ratio.b);
-  check_finite(operation, "a", ratio.a);
-  if (ratio.b.empty() || ratio.a.empty())
-    fail(ErrorCode::argument, operation, "{} has no values; at least one is needed", ratio.b.empty() ? "b" : "a");
-  if (ratio.a[0] == 0)
-    fail(ErrorCode::argument, operation,
-         "a[0] is 0; it must not be, or the system would answer before its input: drop leading zeros of both");
-}
-
-void check(const StateSpace& system, const char* operation) {
-  rtf::validate(system, operation);
-  if (system.inputs != 1 || system.outputs != 1)
-    fail(ErrorCode::argument, operation, "a state space of {} inputs and {} outputs; one of each is needed",
-         system.inputs, system.outputs);
-}
-
-void check(const Modal& modal, const char* operation) {
-  check_count(operation, "residues", modal.residues.size(), modal.poles.size());
-  check_finite(operation, "h0", {&modal.h0, 1});
-  for (std::size_t i = 0; i < modal.poles.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j)
-      if (std::abs(modal.poles[i] - modal.poles[j]) <=
-          4 * std::numeric_limits<double>::epsilon() * std::abs(modal.poles[i]))
-        fail(ErrorCode::argument, operation, "poles[{}] is {}, and so is poles[{}]; modal needs distinct poles", i,
-             complex_text(modal.poles[i]), j);
-  for (const PairedValue& x : conjugate_pairs(operation, "poles", modal.poles)) {
-    const std::complex<double> upper = modal.residues[x.index], lower = modal.residues[x.partner];
-    if (!std::isfinite(std::abs(upper)) || !(std::abs(upper - std::conj(lower)) <= 1e-8 * std::abs(upper)))
-      fail(ErrorCode::argument, operation, "residues[{}] is {}, that of the conjugate pole {}; they must be conjugate",
-           x.index, complex_text(upper), complex_text(lower));
-  }
-}
-
-void check(const ZeroPoleGain& zpk, const char* operation) {
-  check_finite(operation, "gain", {&zpk.gain, 1});
-  check_finite(operation, "h0", {&zpk.h0, 1});
-  conjugate_pairs(operation, "zeros", zpk.zeros);
-  conjugate_pairs(operation, "poles", zpk.poles);
-  if (zpk.zeros.size() > zpk.poles.size())
-    fail(ErrorCode::argument, operation, "{} zeros and {} poles; more zeros than poles would answer before the input",
-         zpk.zeros.size(), zpk.poles.size());
-}
-
-void check(const SecondOrderSections& sos, const char* operation) {
-  if (sos.sections.empty()) fail(ErrorCode::argument, operation, "no sections; at least one is needed");
-  for (std::size_t i = 0; i < sos.sections.size(); ++i) {
-    const auto& section = sos.sections[i];
-    for (const double x : section)
-      if (!std::isfinite(x)) fail(ErrorCode::argument, operation, "section {} holds {}; numbers must be finite", i, x);
-    if (section[3] == 0) fail(ErrorCode::argument, operation, "section {} has a0 = 0; it must not be 0", i);
-  }
-}
 
 // How many samples of every row of kernels stay within what can be measured.
 std::size_t measured_length(const std::vector<Wide>& kernels, std::size_t length) {
@@ -149,46 +88,53 @@ bool may_copy(const System& source, const ConversionOptions& options) {
   return options.feed_through == FeedThrough::inside ? zpk->h0 == 0 : !feeds_through;
 }
 
+[[noreturn]] void fail_overflow(const char* operation) {
+  fail(ErrorCode::unsupported, operation, "numbers of the result are too large for doubles");
+}
+
 // What the way from the source's poles and zeros, or else from its coefficients, is called.
 struct Way {
   const char *from_factors, *from_coefficients;
 };
 
 template <class Make>
-auto convert(const char* operation, const System& source, const ConversionOptions& options, const Way& way,
-             const Make& make) {
+auto convert_as_given(const char* operation, const System& source, const ConversionOptions& options, const Way& way,
+                      const Make& make) {
   using Target = decltype(make(Rational()));
   validate(source, operation);
   check_options(options, operation);
-  const int exponent = excess_exponent(source);
-  const System moderate = scaled(source, -exponent);
+  const auto [near, exponent] = moderate(source);
   if (const auto* same = std::get_if<Target>(&source); same && may_copy(source, options)) {
     Converted<Target> copy{*same, {}};
-    measure(moderate, moderate, options.report_length, copy.report);
+    measure(near, near, options.report_length, copy.report);
     return copy;
   }
-  auto best = best_route(std::holds_alternative<StateSpace>(source), options, [&](StateSpaceMethod route) {
-    const Rational rational = to_rational(moderate, route);
-    Converted<Target> result{scaled(make(rational), exponent), {}};
-    try {
-      check(result.value, operation);
-    } catch (const Error& error) {
-      const std::string text = error.what();
-      fail(ErrorCode::unsupported, operation, "the result is not a system: {}", text.substr(text.find("] ") + 2));
-    }
-    measure(moderate, System(scaled(result.value, -exponent)), options.report_length, result.report);
-    const bool from_factors = rational.numerator && way.from_factors;
-    result.report.method = !from_factors    ? joined(rational.method, way.from_coefficients)
-                           : rational.whole ? way.from_coefficients  // eigenvalues of a state space
-                                            : way.from_factors;
-    return result;
-  });
+  auto best = best_route(
+      std::holds_alternative<StateSpace>(source), options,
+      [&, &near = near, exponent = exponent](StateSpaceMethod route) {
+        const Rational rational = to_rational(near, route);
+        const bool from_factors = rational.numerator && way.from_factors;
+        if (!from_factors && !is_finite(rounded(rational))) fail_overflow(operation);
+        Converted<Target> result{scaled(make(rational), exponent), {}};
+        if (!is_finite(result.value)) fail_overflow(operation);
+        try {
+          validate(System(result.value), operation);
+        } catch (const Error& error) {
+          const std::string text = error.what();
+          fail(ErrorCode::unsupported, operation, "the result is not a system: {}", text.substr(text.find("] ") + 2));
+        }
+        measure(near, System(scaled(result.value, -exponent)), options.report_length, result.report);
+        result.report.method = !from_factors    ? joined(rational.method, way.from_coefficients)
+                               : rational.whole ? way.from_coefficients  // eigenvalues of a state space
+                                                : way.from_factors;
+        return result;
+      });
   const ConversionReport& report = best.report;
   const bool may_be_subnormal = exponent < 0;  // numbers that are have fewer bits
   if (!may_be_subnormal && !(report.error <= promised_share * report.condition))
     fail(ErrorCode::unsupported, operation,
          "the result would be off by {:.1e} of the kernel's largest value, {:.0e} times what rounding of its numbers "
-         "does: poles or zeros too close together for 106 bits",
+         "does: its coefficients, which poles or zeros close together make nearly cancel, need more than 106 bits",
          report.error, report.error / (std::numeric_limits<double>::epsilon() * report.condition));
   if (!(report.error < hopeless_error))
     fail(ErrorCode::unsupported, operation,
@@ -197,16 +143,37 @@ auto convert(const char* operation, const System& source, const ConversionOption
   return best;
 }
 
+// States that nothing reaches, or that nothing shows, are poles to a polynomial, and outside the circle they drown the
+// others: what is refused with them is tried without.
+template <class Make>
+auto convert(const char* operation, const System& source, const ConversionOptions& options, const Way& way,
+             const Make& make) {
+  try {
+    return convert_as_given(operation, source, options, way, make);
+  } catch (const Error& error) {
+    const auto* system = std::get_if<StateSpace>(&source);
+    if (!system || error.code() != ErrorCode::unsupported) throw;
+    const StateSpace fewer = without_idle_states(*system);
+    if (fewer.order == system->order) throw;
+    return convert_as_given(operation, fewer, options, way, make);
+  }
+}
+
+// Poles, zeros and residues as a state space that has no coefficients; nothing for the forms that are made of those.
+std::optional<Converted<StateSpace>> without_coefficients(const System& source, const ConversionOptions& options) {
+  const bool has_residues = std::holds_alternative<Modal>(source);
+  if (!has_residues && !std::holds_alternative<ZeroPoleGain>(source) &&
+      !std::holds_alternative<SecondOrderSections>(source))
+    return {};
+  const auto [near, exponent] = moderate(source);
+  Converted<StateSpace> result{scaled(realization(near), exponent), {}};
+  if (!is_finite(result.value)) fail_overflow("to_state_space");
+  measure(near, System(scaled(result.value, -exponent)), options.report_length, result.report);
+  result.report.method = has_residues ? "poles side by side" : "chain of sections";
+  return result;
+}
+
 }  // namespace
-
-const char* form_name(const System& system) {
-  static constexpr const char* names[] = {"tf", "ba", "ss", "modal", "zpk", "sos"};
-  return names[system.index()];
-}
-
-void validate(const System& system, const char* operation) {
-  std::visit([&](const auto& form) { check(form, operation); }, system);
-}
 
 Converted<TransferFunction> to_transfer_function(const System& source, const ConversionOptions& options) {
   return convert("to_transfer_function", source, options, {nullptr, ""}, [](const Rational& r) { return rounded(r); });
@@ -217,8 +184,24 @@ Converted<PolynomialRatio> to_polynomial_ratio(const System& source, const Conve
 }
 
 Converted<StateSpace> to_state_space(const System& source, const ConversionOptions& options) {
-  return convert("to_state_space", source, options, {nullptr, "companion form"},
-                 [](const Rational& r) { return to_state_space(rounded(r), 0); });
+  constexpr double enough = 1e-12;  // up to which the companion form, from which a transfer function is read, is best
+  std::optional<Converted<StateSpace>> best;
+  std::optional<Error> refusal;
+  try {
+    best = convert("to_state_space", source, options, {nullptr, "companion form"},
+                   [](const Rational& r) { return to_state_space(rounded(r), 0); });
+    if (best->report.error <= enough) return *std::move(best);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::unsupported) throw;
+    refusal = error;
+  }
+  try {
+    auto other = without_coefficients(source, options);
+    if (other && other->report.error < (best ? best->report.error : hopeless_error)) best = std::move(other);
+  } catch (const Error&) {  // not even sections: what was said of the companion form stands
+  }
+  if (!best) throw *refusal;
+  return *std::move(best);
 }
 
 Converted<Modal> to_modal(const System& source, const ConversionOptions& options) {
@@ -241,8 +224,9 @@ Converted<MimoTransferFunction> to_mimo_transfer_function(const StateSpace& sour
   // From its own numbers, of which a characteristic polynomial would make a system of as many states.
   if (options.method == StateSpaceMethod::automatic && is_block_companion(source))
     return {from_block_companion(source), {0, 1, options.report_length, "block companion"}};
-  return best_route(true, options, [&](StateSpaceMethod route) {
-    const MimoRational rational = to_rational(source, route);
+  const auto [near, exponent] = moderate(source);
+  return best_route(true, options, [&, &near = near, exponent = exponent](StateSpaceMethod route) {
+    const MimoRational rational = to_rational(near, route);
     Converted<MimoTransferFunction> result;
     MimoTransferFunction& tf = result.value;
     tf.inputs = source.inputs;
@@ -250,8 +234,10 @@ Converted<MimoTransferFunction> to_mimo_transfer_function(const StateSpace& sour
     tf.order = source.order;
     tf.a = rounded(rational.a);
     tf.b = rounded(rational.b);
-    tf.h0 = source.D;
-    measure(System(source), tf, options.report_length, result.report);
+    tf.h0 = near.D;
+    measure(System(near), tf, options.report_length, result.report);
+    for (auto* row : {&tf.b, &tf.h0})
+      for (double& x : *row) x = std::ldexp(x, exponent);
     result.report.method = route == StateSpaceMethod::markov ? "markov" : "eigenvalues";
     return result;
   });
@@ -259,7 +245,9 @@ Converted<MimoTransferFunction> to_mimo_transfer_function(const StateSpace& sour
 
 std::vector<double> kernel(const System& system, std::size_t length) {
   validate(system, "kernel");
-  std::vector<double> values = rounded(wide_kernel(system, length));
+  const auto [near, exponent] = moderate(system);
+  std::vector<double> values = rounded(wide_kernel(near, length));
+  for (double& x : values) x = std::ldexp(x, exponent);
   if (!std::all_of(values.begin(), values.end(), [](double x) { return std::isfinite(x); }))
     fail(ErrorCode::unstable, "kernel", "the response overflows within {} samples", length);
   return values;

@@ -118,6 +118,13 @@ Row<Number> response(const Modal& modal, std::size_t length, Lift& lift) {
   return h;
 }
 
+std::vector<std::vector<std::complex<double>>> places(const std::vector<PairedValue>& values) {
+  std::vector<std::vector<std::complex<double>>> result;
+  for (const PairedValue& x : values)
+    result.push_back(x.real() ? std::vector{x.value} : std::vector{x.value, std::conj(x.value)});
+  return result;
+}
+
 template <class Lift, class Number = typename Lift::Number>
 Row<Number> response(const ZeroPoleGain& zpk, std::size_t length, Lift& lift) {
   Row<Number> h(length);
@@ -126,11 +133,9 @@ Row<Number> response(const ZeroPoleGain& zpk, std::size_t length, Lift& lift) {
   // Each pole with the zero nearest to it: then what lies in between stays about as large as the result.
   std::vector<PairedValue> zeros = conjugate_pairs("kernel", "zeros", zpk.zeros);
   const std::vector<PairedValue> poles = conjugate_pairs("kernel", "poles", zpk.poles);
-  std::vector<std::vector<std::complex<double>>> places;
-  for (const PairedValue& pole : poles)
-    places.push_back(pole.real() ? std::vector{pole.value} : std::vector{pole.value, std::conj(pole.value)});
-  for (const std::size_t next : leja_order(places)) {
+  for (const std::size_t next : leja_order(places(poles))) {
     const PairedValue& pole = poles[next];
+    if (pole.value == 0.0) continue;
     divide(factor(pole, lift), h);
     const auto nearest = std::min_element(zeros.begin(), zeros.end(), [&](const PairedValue& x, const PairedValue& y) {
       return std::abs(x.value - pole.value) < std::abs(y.value - pole.value);
@@ -139,7 +144,7 @@ Row<Number> response(const ZeroPoleGain& zpk, std::size_t length, Lift& lift) {
     multiply(factor(*nearest, lift), h);
     zeros.erase(nearest);
   }
-  for (const PairedValue& zero : zeros) multiply(factor(zero, lift), h);
+  for (const std::size_t next : leja_order(places(zeros))) multiply(factor(zeros[next], lift), h);
   h[0] = h[0] + lift(zpk.h0);
   return h;
 }

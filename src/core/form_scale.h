@@ -5,8 +5,17 @@
 
 namespace rtf {
 
-// The binary exponent of the numbers that the kernel is proportional to; 0 where products of 106 bits have room enough.
-int excess_exponent(const System& system);
+// Numbers that products of 106 bits have room for; the kernel is that of `form` times 2^exponent.
+template <class Form>
+struct Moderate {
+  Form form;
+  int exponent;  // 0 unless that kernel is near the ends of what a double holds
+};
+Moderate<System> moderate(const System& system);
+Moderate<TransferFunction> moderate(const TransferFunction& tf);
+Moderate<StateSpace> moderate(const StateSpace& system);
+
+bool is_finite(const System& system);
 
 // The same system with a kernel 2^exponent times as large: exact unless a number overflows or becomes subnormal.
 TransferFunction scaled(TransferFunction tf, int exponent);

@@ -38,7 +38,7 @@ void check_distinct(const std::vector<std::complex<double>>& poles, const std::v
   for (std::size_t i = 0; i < poles.size(); ++i)
     for (std::size_t j = i + 1; j < poles.size(); ++j) {
       const double distance = std::abs(poles[i] - poles[j]);
-      if (distance > std::numbers::pi * (radii[i] + radii[j]) || distance >= closest) continue;
+      if (!(distance <= std::numbers::pi * (radii[i] + radii[j])) || distance >= closest) continue;
       first = i;
       second = j;
       closest = distance;

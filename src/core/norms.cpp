@@ -9,10 +9,12 @@
 #include "core/circle_point.h"
 #include "core/double_double.h"
 #include "core/eigenvalues.h"
+#include "core/form_scale.h"
 #include "core/lattice.h"
 #include "core/lyapunov.h"
 #include "core/polynomial.h"
 #include "core/row_matrix.h"
+#include "rtf/conversion.h"
 #include "rtf/executor.h"
 #include "rtf/response.h"
 #include "rtf/stability.h"
@@ -162,7 +164,7 @@ class PeakSearch {
     }
   }
 
-  const CoefficientsView& tf_;
+  const CoefficientsView tf_;
   std::size_t index_;
   Channel channel_;
   Peak best_{-1, 0};
@@ -172,16 +174,16 @@ class PeakSearch {
 
 std::vector<double> h2_norm(const TransferFunction& tf) {
   validate(tf, "h2_norm");
-  const CoefficientsView view(tf);
   std::vector<double> norms(tf.channels);
   for_each_channel(tf, [&](std::size_t c) {
-    const Channel channel(view, c);
+    const auto [near, exponent] = moderate(select_channel(tf, c));
+    const Channel channel(near, 0);
     norms[c] = std::abs(channel.h0);
-    if (channel.is_gain()) return;
-    const auto lattice = to_lattice(channel.a, channel.b);
+    const bool is_gain = channel.is_gain();
+    const auto lattice = is_gain ? std::nullopt : to_lattice(channel.a, channel.b);
     // C P C^T with P = I.
     for (std::size_t m = 0; lattice && m < tf.order; ++m) norms[c] = std::hypot(norms[c], lattice->output[m]);
-    if (!lattice) norms[c] = infinity;
+    norms[c] = lattice || is_gain ? std::ldexp(norms[c], exponent) : infinity;
   });
   return norms;
 }
@@ -223,7 +225,10 @@ std::vector<Peak> h_infinity_norm(const TransferFunction& tf) {
     } else if (!is_stable(channel.a)) {
       peaks[c] = {infinity, not_a_number};
     } else {
-      peaks[c] = PeakSearch(view, c).run();
+      // The search squares values of H, which may not fit a double.
+      const auto [near, exponent] = moderate(select_channel(tf, c));
+      peaks[c] = PeakSearch(near, 0).run();
+      peaks[c].value = std::ldexp(peaks[c].value, exponent);
     }
   });
   return peaks;

@@ -7,6 +7,7 @@
 
 #include "core/arguments.h"
 #include "core/conjugate_pairs.h"
+#include "core/form_scale.h"
 #include "core/lattice.h"
 #include "rtf/reduce.h"
 #include "rtf/stability.h"
@@ -141,7 +142,9 @@ struct Realize {
 
 StateSpace realization(const System& channel) {
   validate(channel, operation);
-  return std::visit(Realize(), channel);
+  if (const auto* system = std::get_if<StateSpace>(&channel)) return *system;
+  const auto [near, exponent] = moderate(channel);
+  return scaled(std::visit(Realize(), near), exponent);
 }
 
 }  // namespace rtf

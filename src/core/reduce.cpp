@@ -6,11 +6,12 @@
 #include <cmath>
 #include <complex>
 #include <limits>
-#include <numbers>
 
 #include "core/arguments.h"
 #include "core/circle_point.h"
+#include "core/circle_search.h"
 #include "core/eigenvalues.h"
+#include "core/form_scale.h"
 #include "core/lattice.h"
 #include "core/lyapunov.h"
 #include "core/polynomial.h"
@@ -25,8 +26,6 @@ namespace {
 using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
-
-constexpr std::size_t grid = 4096;
 
 // Times 2^exponent.
 std::vector<double> scaled(std::span<const double> values, int exponent) {
@@ -105,38 +104,6 @@ void write_group(const Truncated& system, TransferFunction& tf, std::size_t grou
       tf.b[(group * s.outputs + c) * tf.order + k] = std::ldexp(rational.b[c * s.order + k].high, exponent);
 }
 
-// Evenly spaced; those at which the filters peak are added.
-std::vector<double> even_angles() {
-  std::vector<double> angles;
-  for (std::size_t i = 0; i <= grid; ++i)
-    angles.push_back(std::numbers::pi * static_cast<double>(i) / static_cast<double>(grid));
-  return angles;
-}
-
-void add_angles(const std::vector<std::complex<double>>& poles, std::vector<double>& angles) {
-  for (const auto& pole : poles) angles.push_back(std::abs(std::arg(pole)));
-}
-
-// The largest difference(row, angle) of every row over its angles.
-template <class F>
-std::vector<double> largest(std::size_t rows, const F& difference,
-                            const std::vector<const std::vector<double>*>& angles, Executor& executor) {
-  constexpr std::size_t tile = 256;
-  std::size_t tiles = 0;
-  for (const auto* at : angles) tiles = std::max(tiles, (at->size() + tile - 1) / tile);
-  std::vector<double> of_tile(rows * tiles, 0.0);
-  parallel_for(executor, of_tile.size(), [&](std::size_t task, std::size_t) {
-    const std::size_t row = task / tiles, begin = task % tiles * tile;
-    const std::vector<double>& at = *angles[row];
-    for (std::size_t i = begin; i < std::min(begin + tile, at.size()); ++i)
-      of_tile[task] = std::max(of_tile[task], difference(row, at[i]));
-  });
-  std::vector<double> result;
-  for (auto first = of_tile.begin(); first != of_tile.end(); first += static_cast<std::ptrdiff_t>(tiles))
-    result.push_back(*std::max_element(first, first + static_cast<std::ptrdiff_t>(tiles)));
-  return result;
-}
-
 }  // namespace
 
 StateSpaceReduction reduce(const StateSpace& system, std::size_t order) {
@@ -172,15 +139,18 @@ double largest_difference(const StateSpace& one, const StateSpace& other, Execut
   if (one.inputs != other.inputs || one.outputs != other.outputs)
     fail(ErrorCode::argument, operation, "{} x {} inputs and outputs beside {} x {}", one.inputs, one.outputs,
          other.inputs, other.outputs);
-  std::vector<double> angles = even_angles();
+  std::vector<std::complex<double>> poles;
   for (const StateSpace* system : {&one, &other})
-    add_angles(eigenvalues(system->A, system->order, MatrixShape::dense, operation), angles);
-  const StateSpaceResponse x(one), y(other);
-  const auto difference = [&](std::size_t, double angle) -> double {
+    for (const auto& pole : eigenvalues(system->A, system->order, MatrixShape::dense, operation)) poles.push_back(pole);
+  // Sums of gains next to the largest double overflow.
+  const auto [near_one, exponent] = moderate(one);
+  const auto [near_other, other_exponent] = moderate(other);
+  const StateSpaceResponse x(near_one), y(rtf::scaled(near_other, other_exponent - exponent));
+  const auto difference = [&](double angle) -> double {
     const Eigen::MatrixXcd d = x(angle) - y(angle);
     return d.size() == 1 ? std::abs(d(0, 0)) : Eigen::JacobiSVD<Eigen::MatrixXcd>(d).singularValues()[0];
   };
-  return largest(1, difference, {&angles}, executor)[0];
+  return std::ldexp(largest_on_circle(difference, search_angles(poles), executor), exponent);
 }
 
 Reduction reduce(const TransferFunction& tf, std::size_t order, Executor& executor) {
@@ -203,18 +173,18 @@ Reduction reduce(const TransferFunction& tf, std::size_t order, Executor& execut
     if (order == tf.order) return;  // the filter itself
     write_group(truncated, result.tf, g, exponent);
     result.bound[g] = std::ldexp(truncated.bound, exponent);
-    angles[g] = even_angles();
-    add_angles(poles(std::span(tf.a).subspan(g * tf.order, tf.order)), angles[g]);
-    add_angles(poles(std::span(result.tf.a).subspan(g * order, order)), angles[g]);
+    std::vector<std::complex<double>> of_both = poles(std::span(tf.a).subspan(g * tf.order, tf.order));
+    for (const auto& pole : poles(std::span(result.tf.a).subspan(g * order, order))) of_both.push_back(pole);
+    angles[g] = search_angles(of_both);
   });
   if (order == tf.order) return result;
-  std::vector<const std::vector<double>*> of_channel;
-  for (std::size_t c = 0; c < tf.channels; ++c) of_channel.push_back(&angles[tf.group_of(c)]);
   const CoefficientsView full(tf), reduced(result.tf);
-  const auto difference = [&](std::size_t channel, double angle) {
-    return std::abs(circle_point(full, channel, angle).response() - circle_point(reduced, channel, angle).response());
-  };
-  result.error = largest(tf.channels, difference, of_channel, executor);
+  for (std::size_t c = 0; c < tf.channels; ++c) {
+    const auto difference = [&](double angle) {
+      return std::abs(circle_point(full, c, angle).response() - circle_point(reduced, c, angle).response());
+    };
+    result.error[c] = largest_on_circle(difference, angles[tf.group_of(c)], executor);
+  }
   return result;
 }
 

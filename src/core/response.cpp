@@ -20,7 +20,8 @@ std::complex<double> narrowed(const Complex<T>& x) {
   return {static_cast<double>(x.re), static_cast<double>(x.im)};
 }
 
-// sum_k c_k w^k over k = 1..n, sum_k k c_k w^k, and the sizes of what was rounded on the way to the first.
+// sum_k c_k w^k over k = 1..n, sum_k k c_k w^k, and the sizes of what was rounded on the way to the first, all of them
+// times a factor.
 template <class T>
 struct Sums {
   Complex<T> value, slope;
@@ -28,13 +29,13 @@ struct Sums {
 };
 
 template <class T>
-Sums<T> horner(const double* c, std::size_t order, Complex<T> w) {
+Sums<T> horner(const double* c, std::size_t order, Complex<T> w, double factor = 1) {
   Complex<T> value, derivative;
   double rounded = 0;
   for (std::size_t k = order; k-- > 0;) {
     derivative = derivative * w + value;
     value = value * w;
-    value.re = value.re + T(c[k]);
+    value.re = value.re + T(factor * c[k]);
     rounded += std::abs(static_cast<double>(value.re)) + std::abs(static_cast<double>(value.im));
   }
   // value = sum c_k w^(k-1): one factor w more.
@@ -47,15 +48,16 @@ struct Evaluation {
 };
 
 template <class T>
-Evaluation evaluate(const CoefficientsView& tf, std::size_t channel, double angle) {
+Evaluation evaluate(const CoefficientsView& tf, std::size_t channel, double angle, int exponent = 0) {
   // Half an ulp away from a multiple of pi / 2 that multiple is meant: there poles on an axis are met, and H may be
   // real.
   const auto on_axis = [&](double x) { return std::abs(x) <= 0.5 * epsilon * std::abs(angle) ? 0.0 : x; };
   const Complex<T> w{T(on_axis(std::cos(angle))), T(on_axis(-std::sin(angle)))};
-  const double h0 = tf.h0[channel];
-  const Sums<T> a = horner(tf.denominator(channel), tf.order, w), b = horner(tf.numerator(channel), tf.order, w);
+  const double factor = std::ldexp(1.0, -exponent), h0 = factor * tf.h0[channel];
+  const Sums<T> a = horner(tf.denominator(channel), tf.order, w);
+  const Sums<T> b = horner(tf.numerator(channel), tf.order, w, factor);
   const Complex<T> gain{T(h0)}, A = a.value + Complex<T>{T(1.0)};
-  return {{narrowed(A), narrowed(gain * A + b.value), narrowed(a.slope), narrowed(gain * a.slope + b.slope)},
+  return {{narrowed(A), narrowed(gain * A + b.value), narrowed(a.slope), narrowed(gain * a.slope + b.slope), exponent},
           1 + a.rounded,
           std::abs(h0) * (1 + a.rounded) + b.rounded};
 }
@@ -67,7 +69,11 @@ CirclePoint circle_point(const CoefficientsView& tf, std::size_t channel, double
   // Every step of Horner's rule, by a factor of modulus 1, rounds by less than 4 units of its result.
   const bool holds = 2 * epsilon * A_rounded <= tolerance * std::abs(point.A) &&
                      2 * epsilon * N_rounded <= tolerance * std::abs(point.N);
-  return holds ? point : evaluate<DoubleDouble>(tf, channel, angle).point;
+  if (holds && std::isfinite(N_rounded)) return point;
+  const CirclePoint wide = evaluate<DoubleDouble>(tf, channel, angle).point;
+  if (std::isfinite(std::abs(wide.N))) return wide;
+  constexpr int excess = 128;  // of gains next to the largest double, for 27 bits of Dekker's product and for sums
+  return evaluate<DoubleDouble>(tf, channel, angle, excess).point;
 }
 
 std::vector<std::complex<double>> frequency_response(const TransferFunction& tf, std::span<const double> angles) {

@@ -7,6 +7,7 @@
 #include "core/conjugate_pairs.h"
 #include "core/from_rational.h"
 #include "core/leja_order.h"
+#include "core/root_pairs.h"
 #include "core/roots.h"
 
 namespace rtf {
@@ -106,21 +107,43 @@ struct ZeroPool {
   }
 };
 
+struct WideSection {
+  std::array<Wide, 3> b;
+  Factor<Wide> a;
+};
+
+// Sections without poles, which come last here and are run first, in Leja's order of their zeros for the same reason.
+void spread_finite(std::vector<WideSection>& sections) {
+  const auto first = std::find_if(sections.begin(), sections.end(),
+                                  [](const WideSection& s) { return s.a.first.high == 0 && s.a.second.high == 0; });
+  std::vector<std::vector<std::complex<double>>> places;
+  for (auto section = first; section != sections.end(); ++section) {
+    const auto& b = section->b;
+    Roots zeros;
+    // A delay has zeros where nothing is near.
+    if (b[0].high != 0) append_quadratic(-b[1], b[2], zeros);
+    places.push_back(listed(zeros));
+    if (places.back().empty()) places.back().push_back(0.0);
+  }
+  const std::vector<WideSection> finite(first, sections.end());
+  auto last = sections.end();
+  for (const std::size_t i : leja_order(places)) *--last = finite[i];
+}
+
 }  // namespace
 
 SecondOrderSections sections(const Rational& rational) {
   const std::vector<SectionRoots> poles = pole_sections(poles_of(rational, "to_sections"));
   const Numerator numerator = whole_factors(rational, "to_sections");
   ZeroPool pool{numerator.zeros.real, numerator.zeros.upper, numerator.delay};
+  std::vector<WideSection> wide;
+  for (const SectionRoots& section : poles) wide.push_back({pool.take(section.place), section.factor});
+  if (poles.empty()) wide.push_back({{1.0, 0.0, 0.0}, {}});
+  spread_finite(wide);
+  for (Wide& x : wide.back().b) x = x * numerator.gain;
   SecondOrderSections sos;
-  for (std::size_t i = 0; i < poles.size(); ++i) {
-    std::array<Wide, 3> b = pool.take(poles[i].place);
-    if (i + 1 == poles.size())
-      for (Wide& x : b) x = x * numerator.gain;
-    const auto& [first, second] = poles[i].factor;
-    sos.sections.push_back({b[0].high, b[1].high, b[2].high, 1, first.high, second.high});
-  }
-  if (poles.empty()) sos.sections.push_back({numerator.gain.high, 0, 0, 1, 0, 0});
+  for (const auto& [b, a] : wide)
+    sos.sections.push_back({b[0].high, b[1].high, b[2].high, 1, a.first.high, a.second.high});
   std::reverse(sos.sections.begin(), sos.sections.end());
   return sos;
 }

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numbers>
 #include <optional>
 #include <span>
 
 #include "core/arguments.h"
 #include "core/fit_group.h"
+#include "core/magnitude_change.h"
 #include "core/polynomial.h"
 #include "core/roots.h"
 #include "rtf/correction.h"
@@ -89,23 +89,6 @@ Reflection reflect_group(Coefficients& c, std::size_t group) {
     h0 = std::ldexp(new_h0.high, exponent);
   }
   return Reflection::done;
-}
-
-// The largest relative change of |H|, of every channel, where it is not much smaller than at its peak.
-std::vector<double> magnitude_changes(const TransferFunction& before, const TransferFunction& after) {
-  constexpr std::size_t points = 1024;
-  std::vector<double> angles, changes;
-  for (std::size_t i = 0; i < points; ++i)
-    angles.push_back(std::numbers::pi * (static_cast<double>(i) + 0.5) / static_cast<double>(points));
-  const auto x = frequency_response(before, angles), y = frequency_response(after, angles);
-  for (std::size_t c = 0; c < before.channels; ++c) {
-    double peak = 0, change = 0;
-    for (std::size_t i = c * points; i < (c + 1) * points; ++i) peak = std::max(peak, std::abs(x[i]));
-    for (std::size_t i = c * points; i < (c + 1) * points; ++i)
-      if (std::abs(x[i]) > 1e-6 * peak) change = std::max(change, std::abs(std::abs(y[i]) / std::abs(x[i]) - 1));
-    changes.push_back(change);
-  }
-  return changes;
 }
 
 // Kernels as columns, (length, channels).
@@ -214,7 +197,9 @@ Stabilized<Value> stabilize_any(const Value& given, StabilizeMethod method, std:
              "denominator {} is not stable once its mirrored poles are rounded to coefficients; use refit or montel",
              g);
     }
-    result.magnitude_change = magnitude_changes(TransferFunction{given}, TransferFunction{mirrored});
+    const std::vector<double> angles = magnitude_angles();
+    result.magnitude_change = magnitude_changes(frequency_response(TransferFunction{given}, angles),
+                                                frequency_response(TransferFunction{mirrored}, angles));
     result.value = std::move(mirrored);
     result.error = result.reflect_error;
     return result;

@@ -143,7 +143,7 @@ FilterPlan<T>::FilterPlan(const TransferFunction& tf, std::size_t batch_, std::s
   }
   if (made->bound > tolerance<T>)
     made->warning =
-        fmt::format("rounding may reach {:.1e} of the largest value, past the tolerance {:.0e} of method {}",
+        fmt::format("rounding may reach {:.1e} of the largest state, past the tolerance {:.0e} of method {}",
                     made->bound, tolerance<T>, name(made->method));
 
   switch (made->method) {

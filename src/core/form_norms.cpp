@@ -1,0 +1,77 @@
+// Norms of one channel from the numbers of its form: narrow filters have them, whatever doubles hold of coefficients.
+#include <Eigen/Core>
+#include <cmath>
+#include <limits>
+#include <mutex>
+#include <optional>
+
+#include "core/circle_point.h"
+#include "core/circle_search.h"
+#include "core/form_scale.h"
+#include "core/lyapunov.h"
+#include "core/row_matrix.h"
+#include "rtf/cascade.h"
+#include "rtf/reduce.h"
+#include "rtf/response.h"
+
+namespace rtf {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+// tf and ba have norms of their own.
+std::optional<TransferFunction> coefficients(const System& channel) {
+  if (const auto* tf = std::get_if<TransferFunction>(&channel)) return *tf;
+  if (std::holds_alternative<PolynomialRatio>(channel)) return to_transfer_function(channel).value;
+  return {};
+}
+
+bool has_factors(const System& channel) {
+  return std::holds_alternative<ZeroPoleGain>(channel) || std::holds_alternative<SecondOrderSections>(channel);
+}
+
+}  // namespace
+
+double h2_norm(const System& channel) {
+  validate(channel, "h2_norm");
+  if (const auto tf = coefficients(channel)) return h2_norm(*tf)[0];
+  if (!is_stable(channel)) return infinity;
+  const auto [near, exponent] = moderate(channel);
+  const StateSpace s = realization(near);
+  if (s.order == 0) return std::abs(std::ldexp(s.D[0], exponent));
+  const Eigen::MatrixXd R = gramian_factor(matrix(s.A, s.order, s.order), matrix(s.C, 1, s.order), "h2_norm");
+  return std::ldexp(std::hypot(s.D[0], (R * matrix(s.B, s.order, 1)).norm()), exponent);
+}
+
+std::vector<double> hankel_singular_values(const System& channel) {
+  constexpr const char* operation = "hankel_singular_values";
+  validate(channel, operation);
+  if (const auto tf = coefficients(channel)) return hankel_singular_values(*tf);
+  return reduce(realization(channel), 0).hankel;
+}
+
+Peak h_infinity_norm(const System& channel) {
+  validate(channel, "h_infinity_norm");
+  if (const auto tf = coefficients(channel)) return h_infinity_norm(*tf)[0];
+  if (!is_stable(channel)) return {infinity, std::numeric_limits<double>::quiet_NaN()};
+  const auto [near, exponent] = moderate(channel);
+  const System factors = has_factors(near) ? near : System(to_sections(near).value);
+  const Cascade cascade = to_cascade({&factors, 1});
+  const std::vector<CoefficientsView> stages(cascade.stages.begin(), cascade.stages.end());
+  Peak best{-1, 0};
+  std::mutex guard;
+  const auto value = [&](double angle) {
+    std::complex<double> product = 1;
+    for (const CoefficientsView& stage : stages) product *= circle_point(stage, 0, angle).response();
+    const double found = std::abs(product + cascade.beside[0]);
+    const std::lock_guard lock(guard);
+    // Of equal values the first angle, in whatever order they come.
+    if (found > best.value || (found == best.value && angle < best.angle)) best = {found, angle};
+    return found;
+  };
+  largest_on_circle(value, search_angles(poles(factors)), default_executor());
+  best.value = std::ldexp(best.value, exponent);
+  return best;
+}
+
+}  // namespace rtf
