@@ -61,6 +61,9 @@ const Coefficients& coefficients(const AnyTransferFunction& filter);
 // The filter of the recurrence: a trained file is corrected, and errors of that name it.
 TransferFunction plain_filter(const std::string& path, const AnyTransferFunction& filter);
 
+// Throws when `path` cannot be written, or when it is the file that the command is about: what it writes is no filter.
+void check_result(const CommonOptions& options, const std::string& path, const char* command);
+
 // Throws when both names lead to one file.
 void require_two_files(const std::string& first, const std::string& second, const std::string& what);
 

@@ -103,9 +103,9 @@ void print_json(const std::optional<TransferFunction>& tf, const Figures& figure
 }
 
 void run(const FreqzOptions& options) {
-  check_output(options.output, "freqz");
+  check_result(options, options.output, "freqz");
   if (!options.group_delay.empty()) {
-    check_output(options.group_delay, "freqz");
+    check_result(options, options.group_delay, "freqz");
     require_two_files(options.output, options.group_delay, "the response and the group delay");
   }
   const RunnableFilter filter = read_runnable_filter(options.filter);
@@ -136,8 +136,8 @@ void run(const FreqzOptions& options) {
   if (delay) delay->commit();
   if (options.json) return print_json(tf, *figures);
   if (options.quiet) return;
-  fmt::print("{}: response {}, c128, angles {}pi k / {}\n", options.output, shape_text(shape),
-             options.whole ? "2 " : "", options.points);
+  say(options, fmt::format("{}: response {}, c128, angles {}pi k / {}", options.output, shape_text(shape),
+                           options.whole ? "2 " : "", options.points));
   print_table(*figures);
   if (!tf) {
     fmt::print("max |H| and the H2 norm are left out: they need coefficients, and doubles do not hold those\n");

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common.h"
+#include "core/printable.h"
 #include "rtf/stability.h"
 
 namespace rtf::cli {
@@ -65,7 +66,7 @@ void print_table(const std::string& path, const Coefficients& c, const TrainedTr
                  const Report& r) {
   const bool stable = r.stable_groups == c.groups;
   const std::string over = fmt::format("{} {}", r.points, trained ? "(the trained length)" : "points");
-  fmt::print("{}\n", path);
+  fmt::print("{}\n", printable(path, path.size()));
   fmt::print("{}", table({
                        {"channels", fmt::format("{}", c.channels)},
                        {"groups", fmt::format("{}, channels in each: {}", c.groups, c.channels / c.groups)},
