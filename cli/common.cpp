@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "core/atomic_file.h"
+#include "core/printable.h"
 #include "entry.h"
 #include "rtf/correction.h"
 #include "rtf/error.h"
@@ -72,17 +74,32 @@ bool is_ratio(const System& channel) {
   return std::holds_alternative<TransferFunction>(channel) || std::holds_alternative<PolynomialRatio>(channel);
 }
 
-void require_two_files(const std::string& first, const std::string& second, const std::string& what) {
+namespace {
+
+bool are_one_file(const std::string& first, const std::string& second) {
   const auto place = [](const std::string& path) {
     return std::filesystem::weakly_canonical(std::filesystem::absolute(path));
   };
-  if (place(first) == place(second)) {
+  return place(first) == place(second);
+}
+
+}  // namespace
+
+void check_result(const CommonOptions& options, const std::string& path, const char* command) {
+  check_output(path, command);
+  if (are_one_file(options.filter, path)) {
+    throw Error(ErrorCode::argument, command, fmt::format("{} is the file that is read; choose another output", path));
+  }
+}
+
+void require_two_files(const std::string& first, const std::string& second, const std::string& what) {
+  if (are_one_file(first, second)) {
     throw Error(ErrorCode::argument, "command", fmt::format("{} is to hold both {}", first, what));
   }
 }
 
 void say(const CommonOptions& options, const std::string& line) {
-  if (!options.quiet) fmt::print("{}\n", line);
+  if (!options.quiet) fmt::print("{}\n", printable(line, line.size()));
 }
 
 std::string radius_text(double radius) {
@@ -92,7 +109,8 @@ std::string radius_text(double radius) {
 }
 
 void warn(const CommonOptions& options, const std::string& command, const std::string& line) {
-  if (!options.quiet && !line.empty()) fmt::print(stderr, "rtf {}: warning: {}\n", command, line);
+  if (!options.quiet && !line.empty())
+    fmt::print(stderr, "rtf {}: warning: {}\n", command, printable(line, line.size()));
 }
 
 std::string without_operation(const Error& error) {

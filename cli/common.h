@@ -66,6 +66,9 @@ AnyTransferFunction coefficients_or_hint(AnyFilter file, const std::string& path
 // Whether a channel is written as the ratio of two polynomials, tf or ba; every other form has poles of its own.
 bool is_ratio(const System& channel);
 
+// Throws when `path` cannot be written, or when it is the file that the command is about: what it writes is no filter.
+void check_result(const CommonOptions& options, const std::string& path, const char* command);
+
 // Throws when both names lead to one file.
 void require_two_files(const std::string& first, const std::string& second, const std::string& what);
 

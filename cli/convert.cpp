@@ -147,9 +147,25 @@ void print_json(const std::string& form, const std::vector<ConversionReport>& re
   fmt::print("{}\n", nlohmann::ordered_json{{"form", form}, {"channels", std::move(channels)}}.dump());
 }
 
+bool is_state_space(const AnyFilter& filter) {
+  const auto* systems = std::get_if<std::vector<System>>(&filter);
+  return systems ? std::holds_alternative<StateSpace>(systems->front()) : std::holds_alternative<StateSpace>(filter);
+}
+
+// An option that would do nothing is a mistake.
+void check_options(const AnyFilter& filter, const ConvertOptions& options) {
+  const auto refuse = [](const std::string& text) { throw Error(ErrorCode::argument, "convert", text); };
+  if (options.feed_through != "auto" && options.to != "zpk")
+    refuse(fmt::format("--feed-through {} is for --to zpk; --to is {}", options.feed_through, options.to));
+  if (options.method != "auto" && (!is_state_space(filter) || options.to == "ss"))
+    refuse(fmt::format("--method {} is for a file of form ss to another form; {} to {} needs none", options.method,
+                       options.filter, options.to));
+}
+
 void run(const ConvertOptions& options) {
   check_output(options.output, "convert");
   const AnyFilter filter = read_any_filter(options.filter);
+  check_options(filter, options);
   require_memory(4 * static_cast<double>(options.report_length),
                  fmt::format("{}: a report over {} samples", options.filter, options.report_length));
   if (const auto* trained = std::get_if<TrainedTransferFunction>(&filter))
@@ -161,8 +177,8 @@ void run(const ConvertOptions& options) {
   if (options.json) {
     print_json(form, result.reports);
   } else if (!options.quiet) {
-    fmt::print("{}: {}, {} channel{}\n", options.output, form, result.reports.size(),
-               result.reports.size() == 1 ? "" : "s");
+    say(options, fmt::format("{}: {}, {} channel{}", options.output, form, result.reports.size(),
+                             result.reports.size() == 1 ? "" : "s"));
     print_table(result.reports);
   }
   for (std::size_t c = 0; c < result.reports.size(); ++c)

@@ -137,9 +137,9 @@ void convolve_trained(const TrainedTransferFunction& trained, const Sizes& sizes
 }
 
 void check_outputs(const FilterCommandOptions& options) {
-  check_output(options.output, "filter");
+  check_result(options, options.output, "filter");
   if (options.final_state.empty()) return;
-  check_output(options.final_state, "filter");
+  check_result(options, options.final_state, "filter");
   require_two_files(options.output, options.final_state, "the output and the final state");
 }
 

@@ -77,7 +77,7 @@ void print_rows(const std::vector<Row>& rows, const std::vector<std::vector<doub
 void run(const KernelFitOptions& options) {
   static const std::map<std::string, FitMethod> methods = {
       {"hankel", FitMethod::hankel}, {"prony", FitMethod::prony}, {"iterative", FitMethod::iterative}};
-  check_output(options.output, "fit");
+  check_result(options, options.output, "fit");
   const Array kernel = read_kernel(options.filter);
   const std::size_t channels = kernel.shape.size() == 1 ? 1 : kernel.shape[0], length = kernel.shape.back();
   const auto order = static_cast<double>(options.order);

@@ -130,9 +130,9 @@ void print_json(const Sources& sources, const Figures& figures) {
 }
 
 void run(const FreqzOptions& options) {
-  check_output(options.output, "freqz");
+  check_result(options, options.output, "freqz");
   if (!options.group_delay.empty()) {
-    check_output(options.group_delay, "freqz");
+    check_result(options, options.group_delay, "freqz");
     require_two_files(options.output, options.group_delay, "the response and the group delay");
   }
   const RunnableFilter filter = read_runnable_filter(options.filter);
@@ -163,8 +163,8 @@ void run(const FreqzOptions& options) {
   if (delay) delay->commit();
   if (options.json) return print_json(*sources, *figures);
   if (options.quiet) return;
-  fmt::print("{}: response {}, c128, angles {}pi k / {}\n", options.output, shape_text(shape),
-             options.whole ? "2 " : "", options.points);
+  say(options, fmt::format("{}: response {}, c128, angles {}pi k / {}", options.output, shape_text(shape),
+                           options.whole ? "2 " : "", options.points));
   print_table(*figures);
   if (!with_peak) {
     fmt::print("max |H| is left out beyond order {}, where the search takes long; --norms prints it\n",

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "common.h"
+#include "core/printable.h"
 #include "rtf/stability.h"
 
 namespace rtf::cli {
@@ -102,7 +103,7 @@ void print_table(const std::string& path, const TrainedTransferFunction* trained
     rows.emplace_back("coefficients", "doubles do not hold them");
   }
   rows.emplace_back("h0", r.h0.text());
-  fmt::print("{}\n{}", path, table(rows));
+  fmt::print("{}\n{}", printable(path, path.size()), table(rows));
 }
 
 void print_json(const TrainedTransferFunction* trained, const Report& r) {

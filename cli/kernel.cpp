@@ -64,7 +64,7 @@ std::string rounding_warning(const RunnableFilter& filter, const KernelOptions& 
 }
 
 void run(const KernelOptions& options) {
-  check_output(options.output, "kernel");
+  check_result(options, options.output, "kernel");
   const RunnableFilter filter = read_runnable_filter(options.filter);
   const std::size_t channels = channels_of(filter);
   const auto* trained = std::get_if<TrainedTransferFunction>(&filter);

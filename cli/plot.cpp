@@ -5,16 +5,12 @@
 #include <cmath>
 #include <filesystem>
 #include <numbers>
-#include <optional>
 
 #include "common.h"
 #include "core/atomic_file.h"
 #include "figure.h"
-#include "rtf/conversion.h"
-#include "rtf/executor.h"
+#include "plot_channel.h"
 #include "rtf/response.h"
-#include "rtf/stability.h"
-#include "runnable_filter.h"
 
 namespace rtf::cli {
 namespace {
@@ -36,67 +32,6 @@ void add_options(CLI::App& command, PlotOptions& options) {
   add_count(command, "--channel", options.channel, "which channel, from 0 on", 0)->type_name("C")->default_str("0");
   add_count(command, "--length", options.length, "samples of the impulse response (default: until it has died out)");
   add_output(command, options.output, "svg file for the picture");
-}
-
-struct Channel {
-  RunnableFilter filter;  // of this channel alone
-  Cascade cascade;
-  std::optional<TransferFunction> tf;  // none where doubles do not hold the coefficients
-  std::vector<std::complex<double>> poles, zeros;
-  double radius = 0;
-  bool stable = false;
-
-  std::size_t order() const { return tf ? tf->order : cascade.order(); }
-};
-
-// The zeros are the roots of h0 A + B; leading zeros, a delay, lower its degree.
-std::vector<std::complex<double>> zeros_of(const TransferFunction& tf) {
-  std::vector<double> numerator = {tf.h0[0]};
-  for (std::size_t k = 0; k < tf.order; ++k) numerator.push_back(tf.h0[0] * tf.a[k] + tf.b[k]);
-  const auto first = std::find_if(numerator.begin(), numerator.end(), [](double value) { return value != 0; });
-  std::vector<double> monic;
-  if (first != numerator.end())
-    for (auto it = first + 1; it != numerator.end(); ++it) monic.push_back(*it / *first);
-  // A first coefficient next to nothing sends a zero to infinity.
-  if (!std::all_of(monic.begin(), monic.end(), [](double value) { return std::isfinite(value); })) monic.clear();
-  return poles(monic);
-}
-
-void find_roots(Channel& channel) {
-  if (const auto* systems = std::get_if<std::vector<System>>(&channel.filter)) {
-    ConversionOptions of_all;
-    of_all.feed_through = FeedThrough::inside;
-    const ZeroPoleGain zpk = to_zero_pole_gain(systems->front(), of_all).value;
-    channel.poles = zpk.poles;
-    channel.zeros = zpk.zeros;
-  } else {
-    // Nearly all the time of a picture of high order goes into these two.
-    parallel_for(default_executor(), 2, [&](std::size_t which, std::size_t) {
-      which == 0 ? channel.poles = poles(channel.tf->a) : channel.zeros = zeros_of(*channel.tf);
-    });
-  }
-  for (const std::complex<double> pole : channel.poles) channel.radius = std::max(channel.radius, std::abs(pole));
-}
-
-Channel examine(const std::string& path, const RunnableFilter& all, std::size_t index) {
-  Channel channel;
-  if (const auto* systems = std::get_if<std::vector<System>>(&all)) {
-    channel.filter = std::vector<System>{(*systems)[index]};
-  } else {
-    channel.filter = select_channel(coefficients_of(path, all), index);
-  }
-  channel.cascade = cascade_of(path, channel.filter);
-  channel.tf = coefficients_for_norms(path, channel.filter);
-  channel.stable = is_stable(channel.cascade, 0);
-  naming(path, [&] { find_roots(channel); });
-  return channel;
-}
-
-std::size_t default_length(const Channel& channel) {
-  constexpr double shortest = 40, longest = 2000;
-  if (!channel.stable) return 100;
-  const double decay = channel.radius > 0 ? std::log(1e-3) / std::log(channel.radius) : 0;
-  return static_cast<std::size_t>(std::clamp(decay + static_cast<double>(channel.order() + 1), shortest, longest));
 }
 
 // At most two points a pixel: the smallest and the largest value of every piece.
@@ -130,7 +65,7 @@ void draw_response(Svg& svg, const Box& box, const std::string& title, const std
 
 // A uniform grid, and more where a pole or a zero so close to the circle that the grid does not follow makes the curve
 // turn.
-std::vector<double> curve_angles(const Channel& channel) {
+std::vector<double> curve_angles(const PlotChannel& channel) {
   std::vector<double> angles;
   const std::size_t grid = std::max<std::size_t>(512, 4 * channel.order());
   const double step = pi / static_cast<double>(grid);
@@ -147,7 +82,7 @@ std::vector<double> curve_angles(const Channel& channel) {
   return angles;
 }
 
-void draw_frequency_response(Svg& svg, const Channel& channel) {
+void draw_frequency_response(Svg& svg, const PlotChannel& channel) {
   const std::vector<double> angles = curve_angles(channel);
   const auto response = frequency_response(channel.cascade, angles);
   std::vector<double> decibels, phases;
@@ -205,7 +140,7 @@ std::size_t draw_roots(Panel& panel, const std::vector<std::complex<double>>& ro
   return outside;
 }
 
-void draw_map(Svg& svg, const Channel& channel) {
+void draw_map(Svg& svg, const PlotChannel& channel) {
   double reach = 1.25;
   for (const auto* roots : {&channel.poles, &channel.zeros})
     for (const std::complex<double> root : *roots)
@@ -220,7 +155,7 @@ void draw_map(Svg& svg, const Channel& channel) {
 }
 
 // Order 2: both poles are inside the circle exactly inside the triangle, and complex above the parabola.
-void draw_triangle(Svg& svg, const Channel& channel) {
+void draw_triangle(Svg& svg, const PlotChannel& channel) {
   const double a1 = channel.tf->a[0], a2 = channel.tf->a[1];
   // Far outside the triangle the picture would show nothing else.
   const double reach1 = std::clamp(1.1 * std::abs(a1), 2.3, 4.0), reach2 = std::clamp(1.1 * std::abs(a2), 1.3, 4.0);
@@ -242,25 +177,11 @@ void draw_triangle(Svg& svg, const Channel& channel) {
   }
 }
 
-std::string figures_line(const Channel& channel) {
-  std::string line = fmt::format("order {}, pole radius {:.6g}, {}", channel.order(), channel.radius,
-                                 channel.stable ? "stable" : "NOT stable");
-  if (!channel.tf) return line;
-  const double h2 = h2_norm(*channel.tf)[0];
-  if (!std::isfinite(h2)) return line;
-  line += fmt::format(", H2 norm {:.4g}", h2);
-  if (channel.order() > largest_order_with_norms) return line;
-  try {
-    const Peak peak = h_infinity_norm(*channel.tf)[0];
-    if (std::isfinite(peak.value))
-      line += fmt::format(", largest |H| {:.4g} at {:.4g} \u03c0", peak.value, peak.angle / pi);
-  } catch (const Error&) {  // a picture without it is still a picture
-  }
-  return line;
-}
-
 void run(const PlotOptions& options) {
-  check_output(options.output, "plot");
+  check_result(options, options.output, "plot");
+  if (std::filesystem::path(options.output).extension() != ".svg")
+    throw Error(ErrorCode::argument, "plot",
+                fmt::format("{} does not end in .svg, which is what a picture is written as", options.output));
   const RunnableFilter filter = read_runnable_filter(options.filter);
   const std::size_t channels = channels_of(filter);
   if (options.channel >= channels) {
@@ -272,7 +193,7 @@ void run(const PlotOptions& options) {
                  fmt::format("{}: a picture of order {} and {} samples", options.filter, order, options.length));
   if (!options.quiet && order >= slow_order)
     fmt::print(stderr, "rtf plot: a picture of order {} takes some seconds and more\n", order);
-  const Channel channel = examine(options.filter, filter, options.channel);
+  const PlotChannel channel = examine(options.filter, filter, options.channel);
   const std::size_t length = options.length > 0 ? options.length : default_length(channel);
 
   std::string title = std::filesystem::path(options.filter).filename().string();

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/printable.h"
+
 namespace rtf::cli {
 namespace {
 
@@ -41,23 +43,13 @@ text { font-family: sans-serif; font-size: 12px; }
 }
 )";
 
-// How many bytes the UTF-8 character at the start of `text` has; 0 where there is none.
-std::size_t character_bytes(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const std::size_t count = byte(0) < 0x80 ? 1 : byte(0) < 0xc2 ? 0 : byte(0) < 0xe0 ? 2 : byte(0) < 0xf0 ? 3 : 4;
-  if (count > text.size() || byte(0) > 0xf4) return 0;
-  for (std::size_t i = 1; i < count; ++i)
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  return count;
-}
-
 // File names may hold anything; XML allows neither control characters nor broken UTF-8.
 std::string escaped(std::string_view text) {
   std::string safe;
   while (!text.empty()) {
-    const std::size_t count = character_bytes(text);
+    const std::size_t count = printable_bytes(text);
     const char c = text[0];
-    if (count == 0 || static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+    if (count == 0) {
       safe += '?';
     } else if (c == '&' || c == '<' || c == '>' || c == '"') {
       safe += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : "&quot;";

@@ -18,8 +18,10 @@ std::string encode(unsigned code) {
 
 TEST(Printable, KeepsCharactersAndReplacesControls) {
   for (unsigned code = 0; code < 0x110100; ++code) {
-    const bool control = code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x2028 || code == 0x2029;
-    const bool none = (code >= 0xd800 && code < 0xe000) || code >= 0x110000;
+    const bool direction = code == 0x61c || code == 0x200e || code == 0x200f || (code >= 0x202a && code <= 0x202e) ||
+                           (code >= 0x2066 && code <= 0x2069);
+    const bool control = direction || code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x2028 || code == 0x2029;
+    const bool none = (code >= 0xd800 && code < 0xe000) || code >= 0x110000 || code == 0xfffe || code == 0xffff;
     const std::string text = encode(code);
     ASSERT_EQ(printable_bytes(text), control || none ? 0 : text.size()) << std::hex << code;
     ASSERT_EQ(printable_bytes(text + "\x80"), printable_bytes(text)) << std::hex << code;

@@ -244,6 +244,16 @@ ARGUMENTS = {
         "(1, 2, 2)",
     ),
     "wav through an unstable file": (["filter", "unstable.json", "--input", "u.wav", "-o", "out.wav"], "unstable.json"),
+    "kernel over the filter": (["kernel", "good.json", "--length", "8", "-o", "good.json"], "is the file that is read"),
+    "outputs over the filter": ([*FILTER[:-1], "good.json"], "is the file that is read"),
+    "state over the filter": ([*FILTER, "--final-state", "good.json"], "is the file that is read"),
+    "fit over the kernel": (["fit", "k.npy", "--order", "1", "-o", "k.npy"], "is the file that is read"),
+    "method without matrices": (["convert", "good.json", "--to", "zpk", "--method", "markov", "-o", "out"], "form ss"),
+    "method of a copy": (["convert", "mimo.json", "--to", "ss", "--method", "markov", "-o", "out"], "needs none"),
+    "feed-through without zeros": (
+        ["convert", "good.json", "--to", "ss", "--feed-through", "inside", "-o", "out"],
+        "is for --to zpk",
+    ),
     "two outputs in one file": ([*FILTER, "--final-state", "./out"], "both"),
     "convert to nothing": (["convert", "good.json", "-o", "out"], "--to"),
     "convert to an unknown form": (["convert", "good.json", "--to", "pfe", "-o", "out"], "pfe"),
@@ -417,6 +427,17 @@ def test_names_that_a_terminal_would_obey(folder):
         assert done.returncode == 2 and done.stdout == b""
         assert done.stderr.endswith(b"\n") and done.stderr.decode()[:-1].isprintable(), done.stderr
     assert "h\u00f6he.json" in done.stderr.decode()
+    # Nor do lines that say what was done.
+    (folder / "\x1b[2J\u202e.json").write_text(json.dumps(GOOD))
+    for arguments in (
+        ["info", "\x1b[2J\u202e.json"],
+        ["plot", "\x1b[2J\u202e.json", "-o", "\x1b[2J\u202e.svg"],
+        ["freqz", "good.json", "-o", "\x1b[2J\u202e.npy"],
+        ["convert", "good.json", "--to", "zpk", "-o", "\x1b[2J\u202ezpk.json"],
+    ):
+        done = subprocess.run([COMMAND, *arguments], cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0 and "?[2J?" in done.stdout
+        assert all(line.isprintable() for line in done.stdout.split("\n")), done.stdout
 
 
 def test_full_disk(rtf_raw, folder):

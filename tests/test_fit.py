@@ -41,17 +41,31 @@ def resonant_filter(rng, order, low, high):
 # --- fit -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(12))
+def long_kernel(f, length):
+    """In long double: a recurrence in double is itself off by the rounding that close poles amplify."""
+    a, h = f.denominator(0).astype(np.longdouble), np.zeros(length, np.longdouble)
+    h[: f.order + 1] = f.numerator(0)
+    for t in range(1, length):
+        k = min(t, f.order)
+        h[t] -= a[1 : k + 1] @ h[t - k : t][::-1]
+    return h.astype(float)
+
+
+@pytest.mark.parametrize("seed", range(30))
 def test_fit_recovers_order_24_from_400_samples(rtf, tmp_path, seed):
+    """To 1e-8 as the command runs it, what follows the samples by its own norm, which is up to 1e13 times smaller.
+
+    The samples in double determine the kernel to 1e-14. Independent rounding of 24 coefficients costs it up to 3e-8
+    (seed 4), rounding them together 1e-12, and running them 8e-10."""
     f = resonant_filter(np.random.default_rng(seed), 24, 0.8, 0.98)
-    exact = oracle.exact_kernel(f, 2400)
-    np.save(tmp_path / "k.npy", exact[0, :400])
+    exact = long_kernel(f, 2400)
+    np.save(tmp_path / "k.npy", exact[:400])
     ((_, error, radius, stable, *_),) = rows_of(rtf("fit", "k.npy", "--order", 24, "-o", "f.json"))
-    found = oracle.exact_kernel(load_json(tmp_path / "f.json"), 2400)
-    bound = recovery_bound(f, 2400)
-    assert error <= bound and radius < 1 and stable == 1
-    assert relative_l2(found[0, :400], exact[0, :400]) <= bound
-    assert relative_l2(found, exact) <= bound
+    rtf("kernel", "f.json", "--length", 2400, "-o", "found.npy")
+    found = np.load(tmp_path / "found.npy")[0]
+    assert error <= 1e-8 and radius < 1 and stable == 1
+    assert relative_l2(found[:400], exact[:400]) <= 1e-8
+    assert relative_l2(found[400:], exact[400:]) <= 1e-8
 
 
 def hankel_norm(h):

@@ -5,6 +5,7 @@
 
 #include "core/eigenvalues.h"
 #include "core/fit_denominator.h"
+#include "core/fit_rounding.h"
 #include "core/hankel_system.h"
 #include "core/polynomial.h"
 #include "core/row_matrix.h"
@@ -103,7 +104,10 @@ GroupFit fit_group(const MatrixXd& samples, Index order, FitMethod method, std::
   if (method != FitMethod::hankel) best.consider(best_numerators(target, prony_denominator(target)));
   for (const VectorXd& start : starts)
     if (target.allows(start)) best.consider(best_numerators(target, start));
-  if (method == FitMethod::iterative) best.consider(improve(target, best.point));
+  if (method == FitMethod::iterative) {
+    best.consider(improve(target, best.point));
+    if (auto rounded = rounded_together(target, best.point)) best.consider(*std::move(rounded));
+  }
   result.a = std::move(best.point.a);
   result.b = std::move(best.numerators);
   return result;

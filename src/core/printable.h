@@ -8,7 +8,8 @@
 
 namespace rtf {
 
-// How many bytes the character at the beginning of `text` has; 0 for a control character and for what is not UTF-8.
+// How many bytes the character at the beginning of `text` has; 0 for a control character, of lines or of direction, and
+// for what is not UTF-8.
 inline std::size_t printable_bytes(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = byte(0);
@@ -21,8 +22,13 @@ inline std::size_t printable_bytes(std::string_view text) {
   const unsigned second = byte(1);
   if ((first == 0xc2 && second < 0xa0) || (first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0))
     return 0;
+  if (first == 0xef && second == 0xbf && byte(2) >= 0xbe) return 0;
   if ((first == 0xf0 && second < 0x90) || (first == 0xf4 && second >= 0x90)) return 0;
-  if (first == 0xe2 && second == 0x80 && (byte(2) == 0xa8 || byte(2) == 0xa9)) return 0;
+  // What turns the direction of the text that follows, so that a line does not say what it seems to.
+  if (first == 0xd8 && second == 0x9c) return 0;
+  if (first == 0xe2 && second == 0x80 && (byte(2) == 0x8e || byte(2) == 0x8f || (byte(2) >= 0xa8 && byte(2) <= 0xae)))
+    return 0;
+  if (first == 0xe2 && second == 0x81 && byte(2) >= 0xa6 && byte(2) <= 0xa9) return 0;
   return size;
 }
 
