@@ -24,6 +24,7 @@ void add_plot(CLI::App& app);
 void add_poles(CLI::App& app);
 void add_reduce(CLI::App& app);
 void add_stabilize(CLI::App& app);
+void add_stream(CLI::App& app);
 void add_wrap(CLI::App& app);
 
 struct CommonOptions {
@@ -69,8 +70,6 @@ inline constexpr std::size_t largest_order_with_norms = 256;
 
 // The line that says what was done, on standard output.
 void say(const CommonOptions& options, const std::string& line);
-// The largest modulus of some poles in nine decimals, or how far it is from 1 where those would hide it.
-std::string radius_text(double radius);
 void warn(const CommonOptions& options, const std::string& command, const std::string& line);
 
 // Runs a computation on the filter of `path`; errors that come out of it name the file.

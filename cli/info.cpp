@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common.h"
+#include "radius_text.h"
 #include "rtf/stability.h"
 
 namespace rtf::cli {

@@ -9,6 +9,7 @@ namespace rtf::cli {
 
 void add_train(CLI::App& app);
 void add_eval(CLI::App& app);
+void add_export(CLI::App& app);
 void add_runs(CLI::App& app);
 void add_sweep(CLI::App& app);
 void add_bench(CLI::App& app);

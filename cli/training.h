@@ -12,6 +12,7 @@ struct TrainingCommand {
 inline constexpr TrainingCommand training_commands[] = {
     {"train", "Train a model as a config file says"},
     {"eval", "Evaluate the weights of a run"},
+    {"export", "Write the model of a run as a file for `rtf stream` and the runtime"},
     {"runs", "List the runs below a folder"},
     {"sweep", "Train a config over lists of values, and compare"},
     {"bench", "Measure the layer, and print the paper's tables beside it"},
