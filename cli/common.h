@@ -13,6 +13,8 @@
 
 namespace rtf::cli {
 
+// `argv` is handed on where rtf-train serves `rtf bench table`.
+void add_bench(CLI::App& app, char** argv);
 void add_convert(CLI::App& app);
 void add_correct(CLI::App& app);
 void add_filter(CLI::App& app);
