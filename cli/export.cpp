@@ -80,8 +80,11 @@ void run(const ExportOptions& options) {
     if (!options.quiet) print(report, options);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::unstable || !options.stabilize.empty()) throw;
+    // In the words of the command line instead of the library's.
+    std::string why = error.what();
+    why = why.substr(why.find("] ") + 2);
     throw Error(error.code(), "export",
-                std::string(error.what()).substr(std::string(error.what()).find("] ") + 2) +
+                why.substr(0, why.find(": stabilize it")) +
                     ": --stabilize refit keeps its kernel as well as a stable one can, --stabilize reflect its "
                     "magnitude response");
   }
