@@ -184,6 +184,9 @@ StepFigures measure_file(const BenchOptions& options, const ModelFile& file) {
 void run(const BenchOptions& options) {
   require_memory(static_cast<double>(options.steps), fmt::format("the times of {} steps", options.steps));
   const ModelFile file = read_model(options.filter);
+  if (file.architecture.bidirectional)
+    throw Error(ErrorCode::unsupported, "bench",
+                options.filter + ": a bidirectional model sees the whole sequence: it has no step");
   print(options, file,
         file.precision == DataType::f32 ? measure_file<float>(options, file) : measure_file<double>(options, file));
 }

@@ -70,7 +70,7 @@ void print(const train::ExportReport& report, const ExportOptions& options) {
   if (!report.layers.empty()) std::fputs(table.text().c_str(), stdout);
   std::printf("%s: %s, %zu layers of %zu channels, %.1f kB%s\n", options.output.c_str(), options.precision.c_str(),
               a.layers, a.channels, static_cast<double>(std::filesystem::file_size(options.output)) / 1e3,
-              a.bidirectional ? "; bidirectional: for blocks, whole sequences, alone, it cannot be streamed" : "");
+              a.bidirectional ? "; bidirectional: runs on blocks, whole sequences, and cannot be streamed" : "");
 }
 
 void run(const ExportOptions& options) {

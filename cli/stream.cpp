@@ -144,58 +144,110 @@ void finish(const StreamOptions& options, SampleSink& sink, std::uint64_t answer
                              outputs, outputs == 1 ? "" : "s"));
 }
 
+template <class T>
+std::unique_ptr<SampleSink> open_answers(const StreamOptions& options, std::size_t outputs,
+                                         std::optional<std::uint64_t> length, const WavFormat* sound) {
+  return open_sink(
+      {options.output, answer_form(options), outputs, sizeof(T) == 4 ? DataType::f32 : DataType::f64, length, sound});
+}
+
+template <class T>
+void write(SampleSink& sink, std::span<const T> answers) {
+  const std::vector<double> wide(answers.begin(), answers.end());
+  sink.write(wide);
+}
+
 // T: of the arithmetic. In: T, or a token.
 template <class T, class In>
-void stream_model(const StreamOptions& options, const stream::Model<T>& model) {
-  constexpr std::size_t block_numbers = std::size_t{1} << 16;
-  const Architecture& a = model.architecture();
+void stream_samples(const StreamOptions& options, const stream::Model<T>& model, std::vector<Input<In>>& inputs,
+                    std::size_t block) {
   const std::size_t outputs = model.outputs();
-  const bool pair = a.decoder == Architecture::Decoder::pair;
-  if (pair && options.inputs.size() != 2)
-    fail(fmt::format("{} compares two sequences: give two inputs, not {}", options.filter, options.inputs.size()));
-  if (pair && (!options.state_in.empty() || !options.state_out.empty()))
-    fail(fmt::format("{} compares two sequences: it has no state of a single stream", options.filter));
-
-  const std::size_t block = std::max<std::size_t>(block_numbers / std::max(model.inputs(), outputs), 1);
-  std::vector<Input<In>> inputs;
-  for (const std::string& path : options.inputs)
-    inputs.emplace_back(path, open_source(path, sample_form(path, options.from, "--from"), model.inputs()),
-                        model.inputs(), a.vocabulary, block);
-
-  stream::Streams<T> streams(model, inputs.size());
+  stream::Streams<T> streams(model, 1);
   const std::size_t one = streams.join();
   States<T> states(options, streams, model, one);
-  const auto sink =
-      open_sink({options.output, answer_form(options), outputs, sizeof(T) == 4 ? DataType::f32 : DataType::f64,
-                 pair ? std::optional<std::uint64_t>(1) : length_of(inputs), sound_of(inputs)});
+  const auto sink = open_answers<T>(options, outputs, length_of(inputs), sound_of(inputs));
   std::vector<T> answers(block * outputs);
-  std::vector<double> wide;
   std::uint64_t count = 0;
-  const auto write = [&](std::size_t rows) {
-    wide.assign(answers.begin(), answers.begin() + static_cast<std::ptrdiff_t>(rows * outputs));
-    sink->write(wide);
-    count += rows;
-  };
-  for (auto& input : inputs) {
-    const std::size_t other = pair && &input != &inputs[0] ? streams.join() : one;
+  for (auto& input : inputs)
     for (Signal<const In> samples = input.next(); samples.length > 0; samples = input.next()) {
-      if (pair) {
-        streams.prefill({&other, 1}, samples);
-      } else {
-        streams.process({&one, 1}, samples, channels_last(answers.data(), 1, samples.length, outputs));
-        write(samples.length);
-      }
+      streams.process({&one, 1}, samples, channels_last(answers.data(), 1, samples.length, outputs));
+      write<T>(*sink, std::span(answers).first(samples.length * outputs));
+      count += samples.length;
     }
-  }
-  if (pair) {
-    streams.answer_pair(one, 1 - one, std::span(answers).first(outputs));
-    write(1);
-  }
   sink->flush();
   states.stage();
   sink->commit();
   states.commit();
   finish(options, *sink, count, outputs);
+}
+
+// Two sequences and one answer at their end.
+template <class T, class In>
+void compare_pair(const StreamOptions& options, const stream::Model<T>& model, std::vector<Input<In>>& inputs) {
+  stream::Streams<T> streams(model, 2);
+  for (auto& input : inputs) {
+    const std::size_t stream = streams.join();
+    for (Signal<const In> samples = input.next(); samples.length > 0; samples = input.next())
+      streams.prefill({&stream, 1}, samples);
+  }
+  std::vector<T> answer(model.outputs());
+  streams.answer_pair(0, 1, answer);
+  const auto sink = open_answers<T>(options, answer.size(), 1, nullptr);
+  write<T>(*sink, answer);
+  sink->flush();
+  sink->commit();
+  finish(options, *sink, 1, answer.size());
+}
+
+// What sees whole sequences is given them whole: all inputs one after the other, or the two of a pair.
+template <class T, class In>
+void answer_whole(const StreamOptions& options, const stream::Model<T>& model, std::vector<Input<In>>& inputs) {
+  const Architecture::Decoder decoder = model.architecture().decoder;
+  const std::size_t batch = decoder == Architecture::Decoder::pair ? 2 : 1;
+  std::vector<In> all;
+  std::vector<std::size_t> lengths;
+  for (auto& input : inputs) {
+    lengths.push_back(0);
+    for (Signal<const In> samples = input.next(); samples.length > 0; samples = input.next()) {
+      all.insert(all.end(), samples.data, samples.data + samples.length * model.inputs());
+      lengths.back() += samples.length;
+    }
+  }
+  if (all.empty()) fail(fmt::format("{} sees whole sequences, and there are no samples", options.filter));
+  if (batch == 2 && lengths[0] != lengths[1])
+    fail(fmt::format("{} compares sequences of one length, not of {} and {}", options.filter, lengths[0], lengths[1]));
+  const std::size_t length = all.size() / model.inputs() / batch;
+  const bool once = decoder == Architecture::Decoder::pool || decoder == Architecture::Decoder::pair;
+  const std::size_t rows = once ? 1 : length;
+  const auto sink = open_answers<T>(options, model.outputs(), rows, once ? nullptr : sound_of(inputs));
+  std::vector<T> answers(rows * model.outputs());
+  stream::Sequences<T>(model, length)
+      .process(channels_last<const In>(all.data(), batch, length, model.inputs()),
+               channels_last(answers.data(), 1, rows, model.outputs()));
+  write<T>(*sink, answers);
+  sink->flush();
+  sink->commit();
+  finish(options, *sink, rows, model.outputs());
+}
+
+template <class T, class In>
+void stream_model(const StreamOptions& options, const stream::Model<T>& model) {
+  constexpr std::size_t block_numbers = std::size_t{1} << 16;
+  const Architecture& a = model.architecture();
+  const bool pair = a.decoder == Architecture::Decoder::pair;
+  if (pair && options.inputs.size() != 2)
+    fail(fmt::format("{} compares two sequences: give two inputs, not {}", options.filter, options.inputs.size()));
+  if ((pair || a.bidirectional) && (!options.state_in.empty() || !options.state_out.empty()))
+    fail(fmt::format("{} {}: it has no state of a single stream", options.filter,
+                     pair ? "compares two sequences" : "is bidirectional and sees whole sequences"));
+
+  const std::size_t block = std::max<std::size_t>(block_numbers / std::max(model.inputs(), model.outputs()), 1);
+  std::vector<Input<In>> inputs;
+  for (const std::string& path : options.inputs)
+    inputs.emplace_back(path, open_source(path, sample_form(path, options.from, "--from"), model.inputs()),
+                        model.inputs(), a.vocabulary, block);
+  if (a.bidirectional) return answer_whole(options, model, inputs);
+  pair ? compare_pair(options, model, inputs) : stream_samples(options, model, inputs, block);
 }
 
 template <class T>
@@ -232,7 +284,8 @@ void add_stream(CLI::App& app) {
              "  # cut in two, with the state between: the same bits\n"
              "  printf '3\\n1\\n' | rtf stream model.safetensors --state-out state\n"
              "  printf '4\\n' | rtf stream model.safetensors --state-in state\n"
-             "An answer comes for every sample, and is written before the next is waited for. text: a sample a line,\n"
+             "An answer comes for every sample, and is written before the next is waited for; a bidirectional model\n"
+             "sees all samples first. text: a sample a line,\n"
              "numbers between blanks or commas; raw: float32, little-endian; npy: (length, numbers of a sample);\n"
              "wav: a channel a number. Several inputs are one stream, one after the other.",
              "MODEL", "model file, written by `rtf export`");

@@ -133,10 +133,20 @@ def test_unstable_layer(rtf, rtf_raw, run, tmp_path):
         assert rtf("stream", "m.safetensors", "-", "-o", "y.txt", "--quiet") == ""
 
 
-def test_bidirectional_model_is_for_blocks(rtf, rtf_raw, run):
-    report = rtf("export", run("both"), "-o", "m.safetensors")
-    assert "0 forward" in report and "1 backward" in report and "it cannot be streamed" in report.splitlines()[-1]
-    refused(rtf_raw("stream", "m.safetensors"), "m.safetensors: a bidirectional model", "cannot be streamed")
+@pytest.mark.parametrize("precision", ["f32", "f64"])
+def test_bidirectional_model_is_for_blocks(rtf, rtf_raw, run, model_runner, tmp_path, precision):
+    folder = run("both")
+    report = rtf("export", folder, "-o", "m.safetensors", "--precision", precision)
+    assert "0 forward" in report and "1 backward" in report and "cannot be streamed" in report.splitlines()[-1]
+    architecture = json.loads(metadata_of(tmp_path / "m.safetensors")["architecture"]) | SIZES["both"]
+    for length in (1, 2, 47, 48):
+        x = np.random.default_rng(length).standard_normal((1, length, 1)).astype("f4")
+        np.save(tmp_path / "x.npy", x[0])
+        rtf("stream", "m.safetensors", "x.npy", "-o", "y.npy")
+        wanted = forward(model_runner, tmp_path / folder / CHECKPOINT, architecture, torch.tensor(x), precision)[0]
+        assert np.abs(np.load(tmp_path / "y.npy") - wanted).max() <= TOLERANCE[precision] * np.abs(wanted).max()
+    refused(rtf_raw("stream", "m.safetensors", "x.npy", "--state-out", "s"), "sees whole sequences", "no state")
+    refused(rtf_raw("bench", "step", "m.safetensors"), "it has no step")
 
 
 def test_bad_input(rtf_raw, run, tmp_path):
