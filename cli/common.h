@@ -13,6 +13,8 @@
 
 namespace rtf::cli {
 
+// `argv` is handed on where rtf-train serves `rtf bench table`.
+void add_bench(CLI::App& app, char** argv);
 void add_convert(CLI::App& app);
 void add_correct(CLI::App& app);
 void add_filter(CLI::App& app);
@@ -24,6 +26,7 @@ void add_plot(CLI::App& app);
 void add_poles(CLI::App& app);
 void add_reduce(CLI::App& app);
 void add_stabilize(CLI::App& app);
+void add_stream(CLI::App& app);
 void add_wrap(CLI::App& app);
 
 struct CommonOptions {
@@ -77,8 +80,6 @@ inline constexpr std::size_t largest_order_with_norms = 256;
 
 // The line that says what was done, on standard output.
 void say(const CommonOptions& options, const std::string& line);
-// The largest modulus of some poles in nine decimals, or how far it is from 1 where those would hide it.
-std::string radius_text(double radius);
 void warn(const CommonOptions& options, const std::string& command, const std::string& line);
 
 // The message of an error, less the operation that it begins with.

@@ -146,6 +146,10 @@ void expect_quiet(std::uint64_t seed) {
     std::vector<T> out(2 * length * a.outputs);
     std::vector<std::byte> saved(model.state_bytes());
     Model<T> next = model;
+    Sequences<T> sequences(model, length);
+    const bool once = a.decoder == Architecture::Decoder::pool || a.decoder == Architecture::Decoder::pair;
+    const auto whole =
+        channels_last(out.data(), a.decoder == Architecture::Decoder::pair ? 1 : 2, once ? 1 : length, a.outputs);
     const auto all = [&] {
       const auto to = channels_last(out.data(), 2, length, outputs);
       const auto answer = std::span(out).first(2 * outputs);
@@ -153,10 +157,12 @@ void expect_quiet(std::uint64_t seed) {
         streams.step(ids, std::span(tokens).first(2), answer);
         streams.process(ids, channels_last(tokens.data(), 2, length, 1), to);
         streams.prefill(ids, channels_last(tokens.data(), 2, length, 1));
+        sequences.process(channels_last(tokens.data(), 2, length, 1), whole);
       } else {
         streams.step(ids, std::span(in).first(2 * a.features), answer);
         streams.process(ids, channels_last(in.data(), 2, length, a.features), to);
         streams.prefill(ids, channels_last(in.data(), 2, length, a.features));
+        sequences.process(channels_last(in.data(), 2, length, a.features), whole);
       }
       if (a.decoder == Architecture::Decoder::pool) streams.answer(ids[0], std::span(out).first(outputs));
       if (a.decoder == Architecture::Decoder::pair)
