@@ -85,19 +85,19 @@ def test_room_is_fitted_and_streamed(program, tmp_path, length, falls):
     # The last block of the voice is not full; behind it there is a second for the room to die away.
     voice = write_pcm(tmp_path / "voice.wav", 0.25 * rng.uniform(-1, 1, 12345))
     report = succeed(program("room", "room.safetensors", "voice.wav", "after.wav"))
-    assert "real-time factor" in report and "of 1.451 ms" in report and "clipped" not in report
+    assert "real-time factor" in report and "over the 1.451 ms" in report and "clipped" not in report
     rate, after = wavfile.read(tmp_path / "after.wav")
     assert rate == RATE and after.dtype == np.int16 and len(after) % 64 == 0 and 0 <= len(after) - len(voice) - RATE < 64
 
-    # The channels add up to the kernel and the answers to their convolution. Export allows each channel 1e-5 of its
-    # largest answer, PCM half a step.
+    # The channels add up to the kernel and the answers to their convolution. fit_room allows each channel 1e-4 of
+    # its largest answer; PCM adds half a step.
     tensors = load_file(tmp_path / "room.safetensors")
     a, b, h0 = (tensors[f"blocks.0.layer.{name}"].astype(float) for name in ("a", "b", "h0"))
     assert a.shape == (128, 128)
     kernel = bank_kernel(response, len(after))
     for u, y, step in ((np.eye(1, len(after))[0], None, 0), (np.pad(voice, (0, len(after) - len(voice))), after / 32768, 0.5 / 32768)):
         channels = [lfilter(h * np.r_[1, d] + np.r_[0, n], np.r_[1, d], u) for d, n, h in zip(a, b, h0, strict=True)]
-        allowed = step + 1e-5 * sum(np.abs(channel).max() for channel in channels)
+        allowed = step + 1e-4 * sum(np.abs(channel).max() for channel in channels)
         wanted = fftconvolve(u, kernel)[: len(after)]
         np.testing.assert_allclose(sum(channels) if y is None else y, wanted, rtol=0, atol=allowed)
 

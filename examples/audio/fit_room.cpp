@@ -118,7 +118,9 @@ void run(const std::string& response_path, const std::string& model_path) {
   for (const double value : response) energy += value * value;
   for (double& value : response) value *= 0.5 / std::sqrt(energy);
 
-  const rtf::Realized layer = rtf::realize(bank(period(response, radius), radius), response.size());
+  rtf::RealizeOptions options;
+  options.bound = 1e-4;  // 80 dB below the loudest sample, far below what the fit is off by
+  const rtf::Realized layer = rtf::realize(bank(period(response, radius), radius), response.size(), options);
   rtf::write_model(model_path, rtf::filter_model(layer.layer, 1, 1));
 
   const std::vector<float> kernel = impulse_response(model_path, response.size());
@@ -129,8 +131,10 @@ void run(const std::string& response_path, const std::string& model_path) {
   }
   std::printf("%s: %.2f s at %u Hz, falls by 60 dB in %.2f s\n", response_path.c_str(),
               static_cast<double>(response.size()) / rate, rate, -3 / std::log10(radius) / rate);
-  std::printf("%s: %zu filters of order %zu side by side, %s in float32, rounding error %.1e\n", model_path.c_str(),
-              channels, order, rtf::realization_name(layer.layer.realization), layer.layer.error);
+  std::printf("%s: %zu filters of order %zu side by side\n", model_path.c_str(), channels, order);
+  for (const rtf::RealizationTrial& trial : layer.trials)
+    std::printf("  as %-9s in %s: rounding error %.1e\n", trial.name.c_str(),
+                trial.precision == rtf::DataType::f32 ? "float32" : "float64", trial.error);
   std::printf("error of the fit: %.2f %% of the response in l2; without poles, cut off after %.2f s: %.2f %%\n",
               200 * std::sqrt(error), static_cast<double>(poles) / rate, 200 * std::sqrt(past));
 }

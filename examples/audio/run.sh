@@ -21,5 +21,8 @@ cmake -S "$root/examples/audio" -B "$out/programs" -DCMAKE_PREFIX_PATH="$prefix"
 cmake --build "$out/programs" >>"$out/build.log"
 cp "$voice" "$out/before.wav"
 "$out/programs/fit_room" "$response" "$out/room.safetensors"
-"$out/programs/room" "$out/room.safetensors" "$out/before.wav" "$out/after.wav"
+# With the priority that the thread of a sound card has, where that is allowed.
+priority=()
+if chrt -f 50 true 2>/dev/null; then priority=(chrt -f 50); fi
+${priority[@]+"${priority[@]}"} "$out/programs/room" "$out/room.safetensors" "$out/before.wav" "$out/after.wav"
 PYTHONDONTWRITEBYTECODE=1 "$python" "$root/examples/audio/picture.py" "$response" "$out"

@@ -44,14 +44,15 @@ def main(folder):
             axes.plot(seen, chances[i, :, digit], color=colour, lw=1.6 if colour != GREY else 0.7)
             at = chances[i, :, digit].argmax()
             if chances[i, at, digit] > 0.35:
-                axes.annotate(str(digit), (seen[at], chances[i, at, digit]), (0, 2), textcoords="offset points", ha="center", color=colour, fontsize=8)
+                x = np.clip(seen[at], 0.03 * pixels, 0.97 * pixels)
+                axes.annotate(str(digit), (x, chances[i, at, digit]), (0, 2), textcoords="offset points", ha="center", color=colour, fontsize=8)
         axes.set(xlim=(0, pixels), ylim=(0, 1.2), yticks=(0, 1))
         if row == grid.nrows - 1:
             axes.set_xlabel("pixels seen")
         else:
             axes.set_xticklabels([])
         if i == 0:
-            axes.set_title("probability of each digit; blue: the right one", fontsize=9)
+            axes.set_title("probability of each digit; blue: the right one", fontsize=9, loc="left")
     figure.savefig(f"{folder}/digits.png", dpi=75)
     print(f"{folder}/digits.png shows how the decisions settle")
 
