@@ -7,6 +7,7 @@
 #include <rtf/stream.h>
 #include <rtf/wav.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <exception>
@@ -112,7 +113,9 @@ std::vector<float> impulse_response(const std::string& path, std::size_t length)
 void run(const std::string& response_path, const std::string& model_path) {
   std::uint32_t rate = 0;
   std::vector<double> response = read_response(response_path, rate);
-  const double radius = decay(response, response_path);
+  const double measured = decay(response, response_path);
+  // By no more than 60 dB around the circle: of a room that is silent sooner the channels would be loud and cancel.
+  const double radius = std::max(measured, std::pow(10, -3.0 / poles));
   // To an energy of 1/4: a loud voice has 6 dB to spare.
   double energy = 0;
   for (const double value : response) energy += value * value;
@@ -130,7 +133,7 @@ void run(const std::string& response_path, const std::string& model_path) {
     if (t >= poles) past += response[t] * response[t];
   }
   std::printf("%s: %.2f s at %u Hz, falls by 60 dB in %.2f s\n", response_path.c_str(),
-              static_cast<double>(response.size()) / rate, rate, -3 / std::log10(radius) / rate);
+              static_cast<double>(response.size()) / rate, rate, -3 / std::log10(measured) / rate);
   std::printf("%s: %zu filters of order %zu side by side\n", model_path.c_str(), channels, order);
   for (const rtf::RealizationTrial& trial : layer.trials)
     std::printf("  as %-9s in %s: rounding error %.1e\n", trial.name.c_str(),

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A voice in a measured room: examples/audio/run.sh PREFIX [DATA]. PREFIX is where rtf is installed, DATA a folder with
-# rir_clap.wav and xmas.wav, or names them in RESPONSE and VOICE. `make audio` installs and runs it. Everything goes to
-# build/audio.
+# rir_clap.wav and xmas.wav; the variables RESPONSE and VOICE name other files. `make audio` installs and runs it.
+# Everything goes to build/audio.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
