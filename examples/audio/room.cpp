@@ -53,7 +53,7 @@ void run(const std::string& model_path, const std::string& voice_path, const std
 
   const double audio = static_cast<double>(length) / format.rate, budget = static_cast<double>(block) / format.rate;
   const double total = std::accumulate(seconds.begin(), seconds.end(), 0.0);
-  const auto late = std::count_if(seconds.begin(), seconds.end(), [&](double one) { return one > budget; });
+  const auto late = std::count_if(seconds.begin(), seconds.end(), [&](double taken) { return taken > budget; });
   std::sort(seconds.begin(), seconds.end());
   std::printf("%s: %.2f s of sound in %zu blocks of %zu samples, on one core\n", output_path.c_str(), audio,
               seconds.size(), block);
