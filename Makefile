@@ -2,10 +2,11 @@
 PREFIX ?= $(CURDIR)/build/install
 TOOLS = PATH="$(CURDIR)/.venv/bin:$$PATH"
 
-.PHONY: help setup setup-core setup-fuzz build build-cuda-all core test test-core test-long test-asan test-tsan test-cuda fuzz bench bench-cuda demo install install-core format clean
+.PHONY: help setup setup-core setup-fuzz build build-cuda-all core test test-core test-long test-asan test-tsan test-cuda fuzz bench bench-cuda demo audio sensor install install-core format clean
 
 help:
 	@echo "make demo                 set up, build, take a tour of the command, train a small model, deploy it"
+	@echo "make audio | sensor       a product: a voice in a measured room | digits that come in pixel by pixel"
 	@echo "make test                 set up, build and run every test"
 	@echo "make build | core         build everything | the torch-free part"
 	@echo "make build-cuda-all       everything for A100 and for B200, in build/sm_80 and build/sm_100"
@@ -82,6 +83,13 @@ bench-cuda: build
 
 demo: build
 	@$(TOOLS) examples/demo.sh build/release/rtf
+
+# As an outside project: against what is installed.
+audio: install-core
+	@$(TOOLS) examples/audio/run.sh "$(PREFIX)"
+
+sensor: install
+	@$(TOOLS) examples/sensor/run.sh "$(PREFIX)"
 
 install: build
 	@$(TOOLS) cmake --install build/release --prefix "$(PREFIX)"

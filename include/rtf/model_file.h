@@ -75,6 +75,11 @@ struct ModelFile {
   std::vector<Linear> decoder;  // one; two with Decoder::pair
 };
 
+// Filters alone as a model: one layer, nothing before or after it. One input goes to every channel, `channels` of them
+// to a channel each; one output is the sum of the channels, `channels` of them are the channels themselves.
+ModelFile filter_model(LayerRealization layer, std::size_t inputs, std::size_t outputs,
+                       DataType precision = DataType::f32);
+
 // Throws unless every shape follows from the architecture and every number is finite.
 void validate(const ModelFile& file, const char* operation);
 

@@ -108,27 +108,6 @@ std::optional<Realization> in_form(const TransferFunction& tf, const std::string
 
 // --- Measuring ------------------------------------------------------------------------------------------------------
 
-// A model that is this layer alone: its one input goes to every channel, and every channel comes out.
-ModelFile alone(const LayerRealization& layer, std::size_t channels, DataType precision) {
-  ModelFile file;
-  Architecture& a = file.architecture;
-  a.channels = a.outputs = channels;
-  a.layers = 1;
-  a.norm = Architecture::Norm::none;
-  a.residual = a.glu = false;
-  a.activation = Architecture::Activation::identity;
-  a.decoder = Architecture::Decoder::position;
-  file.precision = precision;
-  file.encoder = {std::vector<double>(channels, 1.0), std::vector<double>(channels, 0.0)};
-  file.blocks.resize(1);
-  file.blocks[0].layer = layer;
-  Linear& identity = file.decoder.emplace_back();
-  identity.weight.assign(channels * channels, 0.0);
-  for (std::size_t c = 0; c < channels; ++c) identity.weight[c * (channels + 1)] = 1;
-  identity.bias.assign(channels, 0.0);
-  return file;
-}
-
 // What the layer is measured by: an impulse, and noise, whose rounding errors come anew with every sample.
 struct Reference {
   std::size_t channels = 0, length = 0;
@@ -177,7 +156,7 @@ double error_of(stream::Streams<T>& streams, std::span<const double> signal, con
 template <class T>
 double measure(const LayerRealization& layer, const Reference& reference) {
   const DataType precision = std::is_same_v<T, float> ? DataType::f32 : DataType::f64;
-  const stream::Model<T> model(alone(layer, reference.channels, precision));
+  const stream::Model<T> model(filter_model(layer, 1, reference.channels, precision));
   stream::Streams<T> streams(model, 1);
   std::vector<double> impulse(reference.length, 0.0);
   impulse[0] = 1;

@@ -14,6 +14,13 @@ execute_process(COMMAND "${CMAKE_COMMAND}" -S "${source}" -B "${work}/build" -G 
                         "-DCMAKE_BUILD_TYPE=${config}" "-DCMAKE_PREFIX_PATH=${work}/prefix" ${run})
 execute_process(COMMAND "${CMAKE_COMMAND}" --build "${work}/build" --config "${config}" ${run})
 execute_process(COMMAND "${work}/build/bin/consume" ${run})
+# So are the example products built.
+foreach(product IN ITEMS audio sensor)
+  execute_process(COMMAND "${CMAKE_COMMAND}" -S "${source}/../../examples/${product}" -B "${work}/${product}" -G "${generator}"
+                          "-DCMAKE_MAKE_PROGRAM=${make_program}" "-DCMAKE_CXX_COMPILER=${compiler}"
+                          "-DCMAKE_BUILD_TYPE=${config}" "-DCMAKE_PREFIX_PATH=${work}/prefix" ${run})
+  execute_process(COMMAND "${CMAKE_COMMAND}" --build "${work}/${product}" --config "${config}" ${run})
+endforeach()
 execute_process(COMMAND "${work}/prefix/bin/rtf" --version ${run})
 if(EXISTS "${work}/prefix/bin/rtf-train")
   execute_process(COMMAND "${work}/build/bin/consume_torch" ${run})
