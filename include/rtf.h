@@ -4,8 +4,8 @@
  * rtf_last_error() then has the reason in one line. Handles are opaque: each has a function that makes it and one that
  * frees it. Freeing NULL does nothing.
  *
- * Threads: an rtf_model and an rtf_filter do not change, so any number of threads may use one at once. An rtf_streams is
- * for one thread at a time; two of the same model run beside each other. rtf_last_error() is of the calling thread.
+ * Threads: an rtf_model and an rtf_filter do not change, so any number of threads may use one at once. An rtf_streams
+ * is for one thread at a time; two of the same model run beside each other. rtf_last_error() is of the calling thread.
  *
  * Once a model and its streams are made, rtf_stream_* functions neither allocate nor lock nor call the system, unless
  * they fail. */
@@ -130,8 +130,8 @@ RTF_API rtf_status rtf_stream_step_tokens_f32(rtf_streams* streams, const size_t
 RTF_API rtf_status rtf_stream_step_tokens_f64(rtf_streams* streams, const size_t* which, size_t count,
                                               const int64_t* tokens, size_t tokens_size, double* out, size_t out_size);
 
-/* Where the numbers of a block lie: number (b, t, c) is batch_stride b + length_stride t + channel_stride c numbers from
- * the first. The batch is the streams. */
+/* Where the numbers of a block lie: number (b, t, c) is batch_stride b + length_stride t + channel_stride c numbers
+ * from the first. The batch is the streams. */
 typedef struct rtf_layout {
   size_t batch, length, channels;
   ptrdiff_t batch_stride, length_stride, channel_stride;
@@ -171,10 +171,10 @@ RTF_API rtf_status rtf_stream_answer_pair_f32(rtf_streams* streams, size_t first
 RTF_API rtf_status rtf_stream_answer_pair_f64(rtf_streams* streams, size_t first, size_t second, double* out,
                                               size_t out_size);
 
-/* Another model of the same architecture and realizations under the running streams, which keep their states. For `fade`
- * samples of each stream its answers go over from those of the one model to those of the other. The streams hold on to
- * the two last models; a third one is let go here, which frees its memory if it has been freed by rtf_model_free: free
- * it later where that must not happen in this thread. */
+/* Another model of the same architecture and realizations under the running streams, which keep their states. For
+ * `fade` samples of each stream its answers go over from those of the one model to those of the other. The streams hold
+ * on to the two last models; a third one is let go here, which frees its memory if it has been freed by rtf_model_free:
+ * free it later where that must not happen in this thread. */
 RTF_API rtf_status rtf_stream_swap(rtf_streams* streams, const rtf_model* model, size_t fade);
 
 /* state_bytes bytes with a version and a checksum, the same whatever the processor. The state of another model is

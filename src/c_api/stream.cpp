@@ -1,3 +1,5 @@
+#include "rtf/stream.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
@@ -8,7 +10,6 @@
 #include "c_api/border.h"
 #include "c_api/model.h"
 #include "rtf/signal.h"
-#include "rtf/stream.h"
 
 struct rtf_streams {
   std::variant<rtf::stream::Streams<float>, rtf::stream::Streams<double>> streams;
@@ -99,16 +100,14 @@ void prefill(Streams<T>& streams, const rtf_streams& handle, const size_t* which
 template <class T>
 rtf_status prefill(rtf_streams* handle, const size_t* which, size_t count, const T* in,
                    const rtf_layout* in_layout) noexcept {
-  return guarded(prefilling,
-                 [&] { prefill(streams_of<T>(prefilling, handle), *handle, which, count, in, in_layout); });
+  return guarded(prefilling, [&] { prefill(streams_of<T>(prefilling, handle), *handle, which, count, in, in_layout); });
 }
 
 template <class T>
 rtf_status answer(rtf_streams* handle, size_t stream, T* out, size_t out_size) noexcept {
   constexpr const char* operation = "stream::answer";
-  return guarded(operation, [&] {
-    streams_of<T>(operation, handle).answer(stream, array(operation, "out", out, out_size));
-  });
+  return guarded(operation,
+                 [&] { streams_of<T>(operation, handle).answer(stream, array(operation, "out", out, out_size)); });
 }
 
 template <class T>
@@ -240,8 +239,7 @@ rtf_status rtf_stream_prefill_f64(rtf_streams* streams, const size_t* which, siz
 }
 rtf_status rtf_stream_prefill_tokens(rtf_streams* streams, const size_t* which, size_t count, const int64_t* tokens,
                                      const rtf_layout* tokens_layout) {
-  return with_streams(prefilling, streams,
-                      [&](auto& s) { prefill(s, *streams, which, count, tokens, tokens_layout); });
+  return with_streams(prefilling, streams, [&](auto& s) { prefill(s, *streams, which, count, tokens, tokens_layout); });
 }
 
 rtf_status rtf_stream_answer_f32(rtf_streams* streams, size_t stream, float* out, size_t out_size) {

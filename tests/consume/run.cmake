@@ -1,5 +1,5 @@
 # Installs the build into an empty prefix, builds this folder against it as a stranger would, and runs the result.
-foreach(name IN ITEMS build source work generator make_program compiler config)
+foreach(name IN ITEMS build source work generator make_program compiler config python model)
   if(NOT DEFINED ${name})
     message(FATAL_ERROR "run.cmake needs -D ${name}=...")
   endif()
@@ -15,6 +15,8 @@ execute_process(COMMAND "${CMAKE_COMMAND}" -S "${source}" -B "${work}/build" -G 
 execute_process(COMMAND "${CMAKE_COMMAND}" --build "${work}/build" --config "${config}" ${run})
 execute_process(COMMAND "${work}/build/bin/consume" ${run})
 execute_process(COMMAND "${work}/prefix/bin/rtf" --version ${run})
+execute_process(COMMAND "${work}/build/bin/consume_c" "${model}" ${run})
+execute_process(COMMAND "${python}" "${source}/c.py" "${work}/prefix" "${model}" "${work}/c" ${run})
 if(EXISTS "${work}/prefix/bin/rtf-train")
   execute_process(COMMAND "${work}/build/bin/consume_torch" ${run})
   execute_process(COMMAND "${work}/prefix/bin/rtf" train --version ${run})
