@@ -5,7 +5,7 @@ TOOLS = PATH="$(CURDIR)/.venv/bin:$$PATH"
 .PHONY: help setup setup-core setup-fuzz build build-cuda-all core test test-core test-long test-asan test-tsan test-cuda fuzz bench bench-cuda demo install install-core format clean
 
 help:
-	@echo "make demo                 set up, build, take a tour of the command and train a small model"
+	@echo "make demo                 set up, build, take a tour of the command, train a small model, deploy it"
 	@echo "make test                 set up, build and run every test"
 	@echo "make build | core         build everything | the torch-free part"
 	@echo "make build-cuda-all       everything for A100 and for B200, in build/sm_80 and build/sm_100"

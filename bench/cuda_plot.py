@@ -45,7 +45,7 @@ def plot_layer(axes, rows):
     axes.set_xlabel("length")
     axes.set_title("Layer forward, batch 16, 128 channels, ms", fontsize=9, loc="left")
     axes.grid(color="0.9", linewidth=0.6)
-    axes.legend(fontsize=7, frameon=False)
+    axes.legend(fontsize=7, frameon=False, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.13))
 
 
 def plot_training(axes, rows):
@@ -61,4 +61,4 @@ def plot_training(axes, rows):
     axes.set_title("Training step, ms", fontsize=9, loc="left")
     axes.grid(axis="y", color="0.9", linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.legend(fontsize=7, frameon=False)
+    axes.legend(fontsize=7, frameon=False, ncols=len(sides), loc="upper center", bbox_to_anchor=(0.5, -0.13))

@@ -1,237 +1,212 @@
-// rtf bench table: the paper's latency and memory tables, measured here, beside what it printed.
-#include <ATen/ATen.h>
-#include <ATen/Context.h>
-#include <c10/core/CachingDeviceAllocator.h>
-#include <c10/core/InferenceMode.h>
+// rtf bench step: how fast a model file runs sample by sample, and how evenly. `rtf bench table` is rtf-train's.
+#include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <functional>
-#include <memory>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <type_traits>
 
-#include "rtf/error.h"
-#include "rtf_torch/operators.h"
-#include "train/device.h"
-#include "train/device_name.h"
-#include "train/plain_errors.h"
-#include "train/table.h"
-#include "train_common.h"
+#include "common.h"
+#include "entry.h"
+#include "rtf/instruction_set.h"
+#include "rtf/random.h"
+#include "rtf/stream.h"
+#include "rtf/workspace.h"
+#include "training.h"
 
 namespace rtf::cli {
 namespace {
 
-struct BenchOptions {
-  std::string table, device = "cuda";
-  int64_t batch = 16, longest = int64_t{1} << 17;
+using Clock = std::chrono::steady_clock;
+
+struct BenchOptions : CommonOptions {
+  std::size_t steps = 20000;
+  bool json = false;
 };
 
-// A row of the paper: what it printed for S5 and for its own layer, by length from `first_length` on.
-struct PaperRow {
-  double size;  // latency: n / channels; memory: log2 n
-  int first_length;
-  std::vector<const char*> s5, rtf;
+struct StepFigures {
+  double steps_per_second = 0, p50 = 0, p99 = 0, p999 = 0, max = 0;  // latencies in seconds
+  std::size_t weight_bytes = 0, state_bytes = 0;
 };
 
-constexpr int64_t latency_channels = 128, memory_channels = 1024;
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-// ms on an H100; the batch is not stated.
-const std::vector<PaperRow> latency_rows = {
-    {0.25, 11, {"0.126", "0.214", "0.401", "0.798", "1.508", "2.980", "5.805"}, {}},
-    {0.5, 11, {"0.200", "0.336", "0.730", "1.396", "2.737", "5.364", "10.384"}, {}},
-    {1,
-     11,
-     {"0.328", "0.672", "1.248", "2.582", "4.906", "9.232", "18.184"},
-     {"0.102", "0.373", "0.770", "1.558", "3.443", "8.345", "17.824"}},
-    {2,
-     11,
-     {"0.623", "1.194", "2.317", "4.566", "8.573", "17.137", "34.219"},
-     {"0.104", "0.385", "0.793", "1.610", "3.543", "8.547", "18.220"}},
-    {4,
-     11,
-     {"1.156", "2.312", "4.403", "8.334", "16.830", "33.545", "67.033"},
-     {"0.104", "0.372", "0.777", "1.564", "3.451", "8.372", "17.895"}},
-    {8,
-     11,
-     {"2.214", "4.363", "8.328", "16.438", "33.714", "67.336", "137.632"},
-     {"0.102", "0.372", "0.777", "1.577", "3.473", "8.402", "17.963"}},
-};
-
-// MiB as printed up to 1,000; past it the paper gives thousandths of a GiB.
-const std::vector<PaperRow> memory_rows = {
-    {8, 12, {"178", "266", "459", "794.01", "1510", "3010"}, {"230", "454.04", "902", "1760", "3510", "7010"}},
-    {9, 12, {"192", "288.01", "480", "864.01", "1590", "3090"}, {"232.04", "456.04", "904", "1760", "3510", "7010"}},
-    {10, 12, {"220", "332", "592", "1140", "2140", "4270"}, {"236", "460.04", "908", "1760", "3510", "7010"}},
-    {11, 12, {"308", "544.02", "1030", "1780", "3530", "7030"}, {"244", "468.04", "916", "1770", "3520", "7020"}},
-    {12, 13, {"960.04", "1690", "3310", "6560", "13060"}, {"484.04", "932", "1790", "3540", "7040"}},
-    {13, 14, {"3130", "6130", "12130", "24130"}, {"964", "1820", "3570", "7070"}},
-    {14, 15, {"11750", "23250", "46250"}, {"1880", "3630", "7130"}},
-    {15, 16, {"49500", "OOM"}, {"3750", "7250"}},
-    {16, 17, {"OOM"}, {"7500"}},
-};
-
-std::string power(int log) { return "2^" + std::to_string(log); }
-
-std::string number(double value, int digits) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
+// The smallest value that `share` of the sorted values do not exceed.
+double percentile(const std::vector<double>& sorted, double share) {
+  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(sorted.size())));
+  return sorted[std::max<std::size_t>(rank, 1) - 1];
 }
 
-// Algorithm 1's kernel, the convolution, and the product by a square matrix that the paper adds for parity with S5.
-class MixedLayer {
- public:
-  MixedLayer(c10::Device device, int64_t batch, int64_t length, int64_t channels, int64_t order) : length_(length) {
-    const auto options = at::TensorOptions().device(device).dtype(at::kFloat);
-    a_ = at::randn({channels, order}, options);
-    a_.div_(a_.abs().sum(1, true)).mul_(0.9);  // sum |a| < 1: stable
-    b_ = at::randn({channels, order}, options);
-    h0_ = at::randn({channels}, options);
-    mix_ = at::randn({channels, channels}, options);
-    u_ = at::randn({batch, channels, length}, options).transpose(1, 2);
-  }
-  at::Tensor operator()() const {
-    const at::Tensor y = ops::convolve(u_, ops::kernel(a_, b_, h0_, length_)).transpose(1, 2);
-    return at::bmm(mix_.expand({y.size(0), -1, -1}), y);
-  }
-  int64_t bytes() const {
-    int64_t sum = 0;
-    for (const at::Tensor& one : {a_, b_, h0_, mix_, u_}) sum += static_cast<int64_t>(one.nbytes());
-    return sum;
-  }
-
- private:
-  int64_t length_;
-  at::Tensor a_, b_, h0_, mix_, u_;
-};
-
-// The median of up to 100 calls, in stretches that are long against waiting for the device.
-double milliseconds(c10::Device device, const std::function<void()>& call) {
-  using Clock = std::chrono::steady_clock;
-  const auto elapsed = [&](int64_t calls) {
-    train::synchronize(device);
-    const Clock::time_point begin = Clock::now();
-    for (int64_t i = 0; i < calls; ++i) call();
-    train::synchronize(device);
-    return 1e3 * std::chrono::duration<double>(Clock::now() - begin).count() / static_cast<double>(calls);
+// One stream of random samples, or tokens, each step timed from the end of the last one.
+template <class T, class In>
+StepFigures measure(const stream::Model<T>& model, std::size_t steps) {
+  constexpr std::size_t kept = 1024;
+  const std::size_t inputs = model.inputs(), vocabulary = model.architecture().vocabulary;
+  const Random random(1);
+  std::vector<In> samples(kept * inputs);
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    samples[i] = static_cast<In>(
+        std::is_integral_v<In> ? std::floor(random.uniform(i) * static_cast<double>(vocabulary)) : random.normal(i));
+  stream::Streams<T> streams(model, 1);
+  const std::size_t one = streams.join();
+  const bool pair = model.architecture().decoder == Architecture::Decoder::pair;
+  std::vector<T> out(pair ? 0 : model.outputs());
+  const auto step = [&](std::size_t i) {
+    streams.step({&one, 1}, std::span<const In>(samples).subspan(i % kept * inputs, inputs), std::span<T>(out));
   };
-  const double first = elapsed(2);
-  const double once = elapsed(first > 100 ? 1 : 10);
-  const auto stretch = std::clamp<int64_t>(static_cast<int64_t>(5 / once), 1, 100);
-  const auto rounds = std::clamp<int64_t>(static_cast<int64_t>(200 / (once * static_cast<double>(stretch))), 3, 100);
-  std::vector<double> times;
-  for (int64_t i = 0; i < rounds; ++i) times.push_back(elapsed(stretch));
-  std::nth_element(times.begin(), times.begin() + rounds / 2, times.end());
-  return times[static_cast<std::size_t>(rounds / 2)];
+  std::vector<double> seconds(steps);
+  for (std::size_t i = 0; i < std::max<std::size_t>(steps / 10, 100); ++i) step(i);
+  const Clock::time_point begin = Clock::now();
+  Clock::time_point last = begin;
+  for (std::size_t i = 0; i < steps; ++i) {
+    step(i);
+    const Clock::time_point now = Clock::now();
+    seconds[i] = std::chrono::duration<double>(now - last).count();
+    last = now;
+  }
+  const double total = std::chrono::duration<double>(last - begin).count();
+  std::sort(seconds.begin(), seconds.end());
+  return {static_cast<double>(steps) / total,
+          percentile(seconds, 0.5),
+          percentile(seconds, 0.99),
+          percentile(seconds, 0.999),
+          seconds.back(),
+          model.weight_bytes(),
+          model.state_bytes()};
 }
 
-std::string latency(const BenchOptions& options, c10::Device device, int64_t length, int64_t order) {
-  const MixedLayer layer(device, options.batch, length, latency_channels, order);
-  if (device.is_cpu()) return number(milliseconds(device, [&] { layer(); }), 3);
-  layer();  // what is made once is not recorded
-  const std::unique_ptr<DeviceGraph> graph = train::make_graph();
-  graph->capture([&] { layer(); });
-  return number(milliseconds(device, [&] { graph->replay(); }), 3);
+// --- The bound: the weights read once, and nothing done with them ----------------------------------------------------
+
+// Sums in as many registers as hide the latency; `count` is a multiple of their number.
+constexpr std::size_t sums = 64;
+[[gnu::always_inline]] inline std::uint64_t read_words(const std::uint64_t* words, std::size_t count) {
+  std::uint64_t sum[sums] = {};
+  for (std::size_t i = 0; i < count; i += sums)
+    for (std::size_t k = 0; k < sums; ++k) sum[k] ^= words[i + k];
+  return std::accumulate(sum, sum + sums, std::uint64_t{0});
 }
 
-std::string memory(c10::Device device, int64_t length, int64_t order) {
-  c10::DeviceAllocator* const allocator = c10::getDeviceAllocator(device.type());
-  const auto all = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-  const MixedLayer layer(device, 1, length, memory_channels, order);
-  layer();
-  train::synchronize(device);
-  const int64_t others = allocator->getDeviceStats(device.index()).allocated_bytes[all].current - layer.bytes();
-  allocator->resetPeakStats(device.index());
-  layer();
-  train::synchronize(device);
-  const int64_t peak = allocator->getDeviceStats(device.index()).allocated_bytes[all].peak - others;
-  allocator->emptyCache();
-  return number(static_cast<double>(peak) / (1 << 20), 0);
+// As wide as the runtime's own loads, or the bound would be none.
+using ReadWords = std::uint64_t (*)(const std::uint64_t*, std::size_t);
+std::uint64_t read_portable(const std::uint64_t* words, std::size_t count) { return read_words(words, count); }
+#if defined(__x86_64__)
+[[gnu::target("avx2")]] std::uint64_t read_v3(const std::uint64_t* words, std::size_t count) {
+  return read_words(words, count);
+}
+[[gnu::target("avx512f,prefer-vector-width=512")]] std::uint64_t read_v4(const std::uint64_t* words,
+                                                                         std::size_t count) {
+  return read_words(words, count);
+}
+ReadWords reader() {
+  if (instruction_set() == InstructionSet::v4) return read_v4;
+  return instruction_set() == InstructionSet::v3 ? read_v3 : read_portable;
+}
+#else
+ReadWords reader() { return read_portable; }
+#endif
+
+// How fast this core reads as many bytes as the weights have, again and again: the best of some stretches.
+double bytes_per_second(std::size_t bytes) {
+  const std::size_t count = (bytes / 8 / sums + 1) * sums;
+  const Workspace memory(8 * count);
+  auto* words = reinterpret_cast<std::uint64_t*>(memory.data());
+  std::fill_n(words, count, 1);
+  const ReadWords read = reader();
+  double best = 0;
+  for (int stretch = 0; stretch < 10; ++stretch) {
+    std::size_t passes = 0;
+    const Clock::time_point begin = Clock::now();
+    do {
+      for (int pass = 0; pass < 16; ++pass, ++passes)
+        words[passes % count] = read(words, count);  // none can be left out
+    } while (seconds_since(begin) < 0.02);
+    best = std::max(best, static_cast<double>(8 * count * passes) / seconds_since(begin));
+  }
+  return best;
+}
+
+void print(const BenchOptions& options, const ModelFile& file, const StepFigures& f) {
+  const Architecture& a = file.architecture;
+  const char* precision = file.precision == DataType::f32 ? "f32" : "f64";
+  const double bandwidth = bytes_per_second(f.weight_bytes), bound = bandwidth / static_cast<double>(f.weight_bytes);
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  if (options.json) {
+    fmt::print("{}\n", nlohmann::ordered_json{{"layers", a.layers},
+                                              {"channels", a.channels},
+                                              {"precision", precision},
+                                              {"steps", options.steps},
+                                              {"steps_per_second", f.steps_per_second},
+                                              {"p50", f.p50},
+                                              {"p99", f.p99},
+                                              {"p99.9", f.p999},
+                                              {"max", f.max},
+                                              {"weight_bytes", f.weight_bytes},
+                                              {"state_bytes", f.state_bytes},
+                                              {"peak_bytes", static_cast<std::uint64_t>(usage.ru_maxrss) * 1024},
+                                              {"read_bytes_per_second", bandwidth},
+                                              {"bound_steps_per_second", bound},
+                                              {"share_of_bound", f.steps_per_second / bound}}
+                           .dump());
+    return;
+  }
+  const auto micro = [](double seconds) { return fmt::format("{:.2f} us", 1e6 * seconds); };
+  const auto kilo = [](double bytes) { return fmt::format("{:.1f} kB", bytes / 1e3); };
+  fmt::print("{}: {} layers of {} channels, {}, {} steps of one stream on one core\n", options.filter, a.layers,
+             a.channels, precision, options.steps);
+  fmt::print("{}",
+             table({
+                 {"steps a second", fmt::format("{:.0f}", f.steps_per_second)},
+                 {"p50", micro(f.p50)},
+                 {"p99", micro(f.p99)},
+                 {"p99.9", fmt::format("{}, {:.2f} times p50", micro(f.p999), f.p999 / f.p50)},
+                 {"max", micro(f.max)},
+                 {"weights", kilo(static_cast<double>(f.weight_bytes))},
+                 {"state of a stream", kilo(static_cast<double>(f.state_bytes))},
+                 {"memory of the process", kilo(static_cast<double>(usage.ru_maxrss) * 1024)},
+                 {"weights alone are read", fmt::format("{:.1f} GB/s: at most {:.0f} steps a second, of which "
+                                                        "{:.0f} % are reached",
+                                                        bandwidth / 1e9, bound, 100 * f.steps_per_second / bound)},
+             }));
+}
+
+template <class T>
+StepFigures measure_file(const BenchOptions& options, const ModelFile& file) {
+  const stream::Model<T> model = naming(options.filter, [&] { return stream::Model<T>(file); });
+  return file.architecture.vocabulary > 0 ? measure<T, std::int64_t>(model, options.steps)
+                                          : measure<T, T>(model, options.steps);
 }
 
 void run(const BenchOptions& options) {
-  const bool is_latency = options.table == "latency";
-  const c10::Device device = train::use_device(options.device, /*deterministic=*/false);
-  if (!is_latency && device.is_cpu())
-    throw Error(ErrorCode::argument, "bench",
-                "the memory table is measured on a GPU; --device cpu has the latency table");
-  const c10::InferenceMode without_gradients;
-  at::globalContext().setAllowTF32CuBLAS(true);  // as in the paper's JAX
-  const auto& rows = is_latency ? latency_rows : memory_rows;
-  const int first = rows.front().first_length, last = first + static_cast<int>(rows.front().s5.size()) - 1;
-  std::vector<std::string> header = {is_latency ? "n / channels" : "n"};
-  for (int log = first; log <= last && int64_t{1} << log <= options.longest; ++log)
-    header.push_back("L = " + power(log));
-  train::Table table(header);
-  for (const PaperRow& row : rows) {
-    const auto order =
-        is_latency ? static_cast<int64_t>(row.size * latency_channels) : int64_t{1} << static_cast<int>(row.size);
-    std::vector<std::string> cells = {is_latency ? number(row.size, row.size < 1 ? 2 : 0)
-                                                 : power(static_cast<int>(row.size))};
-    for (int log = first; cells.size() < header.size(); ++log) {
-      const int index = log - row.first_length;
-      if (index < 0) {
-        cells.emplace_back("");
-        continue;
-      }
-      const int64_t length = int64_t{1} << log;
-      std::string ours = "OOM";
-      try {
-        ours = is_latency ? latency(options, device, length, order) : memory(device, length, order);
-      } catch (const c10::OutOfMemoryError&) {  // the table says so, as the paper's does
-      }
-      const auto at = static_cast<std::size_t>(index);
-      cells.push_back(ours + " | " + (row.rtf.empty() ? "-" : row.rtf[at]) + " | " + row.s5[at]);
-    }
-    table.row(std::move(cells));
-  }
-  if (is_latency) {
-    std::printf(
-        "Forward pass in ms, %lld channels, channel mixing included: ours on %s at batch %lld | the paper's "
-        "RTF | its S5 "
-        "(H100, batch not stated)\n",
-        static_cast<long long>(latency_channels), options.device.c_str(), static_cast<long long>(options.batch));
-  } else {
-    std::printf(
-        "Peak memory of a forward pass in MiB, batch 1, %lld channels, channel mixing included: ours on %s | the "
-        "paper's "
-        "RTF | its S5 (A100; from 1,000 on in GiB / 1000)\n",
-        static_cast<long long>(memory_channels), options.device.c_str());
-  }
-  std::fputs(table.text().c_str(), stdout);
+  require_memory(static_cast<double>(options.steps), fmt::format("the times of {} steps", options.steps));
+  const ModelFile file = read_model(options.filter);
+  if (file.architecture.bidirectional)
+    throw Error(ErrorCode::unsupported, "bench",
+                options.filter + ": a bidirectional model sees the whole sequence: it has no step");
+  print(options, file,
+        file.precision == DataType::f32 ? measure_file<float>(options, file) : measure_file<double>(options, file));
 }
 
 }  // namespace
 
-void add_bench(CLI::App& app) {
-  CLI::App& command = add_training_command(app, "bench",
-                                           "  rtf bench table latency\n"
-                                           "  rtf bench table memory\n"
-                                           "  rtf bench table latency --device cpu --batch 1 --longest 8192");
+void add_bench(CLI::App& app, char** argv) {
+  CLI::App& command = *app.add_subcommand("bench", bench_description);
+  add_command_flags(command, "  rtf bench step model.safetensors\n  rtf bench table latency");
   command.require_subcommand(1);
-  CLI::App& table = *command.add_subcommand("table", "a table of the paper, measured here");
+  CLI::App& step = *command.add_subcommand("step", "A model file run sample by sample: steps a second and latencies");
   auto options = std::make_shared<BenchOptions>();
-  table.add_option("TABLE", options->table, "latency or memory")
-      ->required()
-      ->check(CLI::IsMember({"latency", "memory"}))
-      ->type_name("");
-  table.add_option("--device", options->device, "cuda (the default), cuda:N or cpu")
-      ->check([](const std::string& name) {
-        return train::device_number(name) ? std::string() : name + " is no device; expected one of cpu, cuda, cuda:N";
-      })
-      ->type_name("DEVICE");
-  table.add_option("--batch", options->batch, "sequences at a time, latency (default 16)")
-      ->check(CLI::PositiveNumber)
-      ->type_name("N");
-  table.add_option("--longest", options->longest, "no longer sequences than this (default 131072)")
-      ->check(CLI::Range(int64_t{2048}, int64_t{1} << 17))
-      ->type_name("N");
-  table.callback([options] {
-    train::plain_errors("bench",
-                        {"not enough memory for these sizes; a smaller --batch or --longest needs less",
-                         "the device has not enough memory for these sizes; a smaller --batch or --longest needs less"},
-                        [&] { run(*options); });
-  });
+  step.add_option("MODEL", options->filter, "model file, written by `rtf export`")->required()->type_name("");
+  add_count(step, "--steps", options->steps, "steps to time (default 20000)");
+  step.add_flag("--json", options->json, "print the figures as JSON: seconds and bytes");
+  add_command_flags(step,
+                    "  rtf export runs/copying -o model.safetensors\n"
+                    "  rtf bench step model.safetensors");
+  step.callback([options] { run(*options); });
+  serve_by_training(*command.add_subcommand("table", bench_table_description), argv);
 }
 
 }  // namespace rtf::cli

@@ -93,12 +93,6 @@ void say(const CommonOptions& options, const std::string& line) {
   if (!options.quiet) fmt::print("{}\n", printable(line, line.size()));
 }
 
-std::string radius_text(double radius) {
-  const double margin = 1 - radius;
-  if (margin == 0 || !(std::abs(margin) < 1e-7)) return fmt::format("{:.9f}", radius);
-  return fmt::format("1{}{:.2e}", margin > 0 ? '-' : '+', std::abs(margin));
-}
-
 void warn(const CommonOptions& options, const std::string& command, const std::string& line) {
   if (!options.quiet && !line.empty())
     fmt::print(stderr, "rtf {}: warning: {}\n", command, printable(line, line.size()));

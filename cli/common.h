@@ -14,6 +14,8 @@
 
 namespace rtf::cli {
 
+// `argv` is handed on where rtf-train serves `rtf bench table`.
+void add_bench(CLI::App& app, char** argv);
 void add_convert(CLI::App& app);
 void add_correct(CLI::App& app);
 void add_filter(CLI::App& app);
@@ -25,6 +27,7 @@ void add_plot(CLI::App& app);
 void add_poles(CLI::App& app);
 void add_reduce(CLI::App& app);
 void add_stabilize(CLI::App& app);
+void add_stream(CLI::App& app);
 void add_wrap(CLI::App& app);
 
 struct CommonOptions {
@@ -76,8 +79,6 @@ inline constexpr std::size_t largest_order_with_norms = 256;
 
 // The line that says what was done, on standard output.
 void say(const CommonOptions& options, const std::string& line);
-// The largest modulus of some poles in nine decimals, or how far it is from 1 where those would hide it.
-std::string radius_text(double radius);
 void warn(const CommonOptions& options, const std::string& command, const std::string& line);
 
 // "  label   value" rows for people.

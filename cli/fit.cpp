@@ -10,6 +10,7 @@
 #include "core/array_bytes.h"
 #include "core/atomic_file.h"
 #include "progress_executor.h"
+#include "radius_text.h"
 
 namespace rtf::cli {
 namespace {

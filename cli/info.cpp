@@ -9,6 +9,7 @@
 
 #include "common.h"
 #include "core/printable.h"
+#include "radius_text.h"
 #include "rtf/stability.h"
 
 namespace rtf::cli {

@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "common.h"
+#include "radius_text.h"
 #include "rtf/stability.h"
 
 namespace rtf::cli {

@@ -9,6 +9,7 @@
 #include "common.h"
 #include "core/atomic_file.h"
 #include "progress_executor.h"
+#include "radius_text.h"
 #include "rtf/stability.h"
 
 namespace rtf::cli {

@@ -9,9 +9,10 @@ namespace rtf::cli {
 
 void add_train(CLI::App& app);
 void add_eval(CLI::App& app);
+void add_export(CLI::App& app);
 void add_runs(CLI::App& app);
 void add_sweep(CLI::App& app);
-void add_bench(CLI::App& app);
+void add_bench_table(CLI::App& app);
 
 // Every key of a config with its type, default and meaning, on standard output.
 void print_config_keys();

@@ -7,8 +7,9 @@ int main(int argc, char** argv) {
   rtf::cli::add_program_flags(app, "`rtf COMMAND --help` shows an example of each command.");
   rtf::cli::add_train(app);
   rtf::cli::add_eval(app);
+  rtf::cli::add_export(app);
   rtf::cli::add_runs(app);
   rtf::cli::add_sweep(app);
-  rtf::cli::add_bench(app);
+  rtf::cli::add_bench_table(app);
   return rtf::cli::run_program(app, argc, argv);
 }

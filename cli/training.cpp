@@ -36,14 +36,16 @@ constexpr const char* program = "rtf-train";
 
 }  // namespace
 
+void serve_by_training(CLI::App& command, char** argv) {
+  // rtf-train knows the arguments, --help among them.
+  command.set_help_flag();
+  command.prefix_command();
+  command.callback([argv] { start_program(argv); });
+}
+
 void add_training_commands(CLI::App& app, char** argv) {
-  for (const TrainingCommand& command : training_commands) {
-    CLI::App& listed = *app.add_subcommand(command.name, command.description);
-    // rtf-train knows the arguments, --help among them.
-    listed.set_help_flag();
-    listed.prefix_command();
-    listed.callback([argv] { start_program(argv); });
-  }
+  for (const TrainingCommand& command : training_commands)
+    serve_by_training(*app.add_subcommand(command.name, command.description), argv);
 }
 
 CLI::App& add_training_command(CLI::App& app, const std::string& name, const std::string& example) {

@@ -81,6 +81,28 @@ def layer(checkpoint, index, length, path):
     save_file(filters, path, metadata={"length": length})
 
 
+def copying_tokens(seed, symbols, memory, path):
+    """A sequence of the copying task that no training has seen, a token a line."""
+    symbols, memory = int(symbols), int(memory)
+    tokens = np.random.default_rng(int(seed)).integers(1, symbols - 1, memory)
+    np.savetxt(path, np.r_[tokens, np.full(memory, symbols - 1)], fmt="%d")
+
+
+def copied(bound, *files):
+    """Pairs of tokens and answers: how many of the tokens come back; the exit code is 1 when that is too few."""
+    right = []
+    for tokens, answers in zip(files[::2], files[1::2], strict=True):
+        wanted, given = np.loadtxt(tokens, int), np.loadtxt(answers).argmax(1)
+        half = len(wanted) // 2
+        right += list(given[half:] == wanted[:half])
+        if tokens == files[0]:
+            print("  in   " + " ".join(f"{token:2d}" for token in wanted[:half]))
+            print("  out  " + " ".join(f"{token:2d}" for token in given[half:]))
+    share = np.mean(right)
+    print(f"  {sum(right)} of {len(right)} tokens came back, {'at least' if share >= float(bound) else 'LESS THAN'} {100 * float(bound):g} %")
+    sys.exit(0 if share >= float(bound) else 1)
+
+
 INK, GREY, BLUE, ORANGE = "#20242c", "#9aa0aa", "#2463c9", "#d9541e"
 
 
@@ -175,5 +197,5 @@ def training_picture(folder, path):
 
 
 if __name__ == "__main__":
-    commands = (compare, signal, split, join, state, at_least, at_most, layer, filter_picture, training_picture)
+    commands = (compare, signal, split, join, state, at_least, at_most, layer, copying_tokens, copied, filter_picture, training_picture)
     {f.__name__: f for f in commands}[sys.argv[1]](*sys.argv[2:])

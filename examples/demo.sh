@@ -114,6 +114,26 @@ text "Poles may end a hair outside the circle: over the 64 samples of training t
   "With model.constraint=montel they stay inside."
 in_python training_picture build/demo build/demo/training.png
 
+chapter "8. It leaves PyTorch behind"
+text "One file with the weights and, for each layer, the recurrence it runs as. A pole outside the circle must not be" \
+  "streamed; a stable filter takes its place, and the report says how far the kernel moved (a run's poles decide whether)."
+run rtf export build/demo/copying -o build/demo/model.safetensors --stabilize refit
+text "The command that runs it is linked to neither PyTorch nor Python. A sequence of 32 symbols comes back, symbol by symbol:"
+if command -v ldd >/dev/null && ldd "$rtf_command" | grep -E 'torch|python'; then failed "rtf is linked to PyTorch or Python"; fi
+pairs=()
+for seed in $(seq 20); do
+  in_python copying_tokens "$seed" 16 32 "build/demo/tokens_$seed.txt"
+  rtf stream build/demo/model.safetensors "build/demo/tokens_$seed.txt" -o "build/demo/answers_$seed.txt" --quiet
+  pairs+=("build/demo/tokens_$seed.txt" "build/demo/answers_$seed.txt")
+done
+in_python copied 0.99 "${pairs[@]}" || failed
+text "Cut in two, with the state handed over:"
+head -n 40 build/demo/tokens_1.txt | rtf stream build/demo/model.safetensors --state-out build/demo/state >build/demo/streamed.txt
+tail -n +41 build/demo/tokens_1.txt | rtf stream build/demo/model.safetensors --state-in build/demo/state >>build/demo/streamed.txt
+cmp build/demo/streamed.txt build/demo/answers_1.txt || failed "the answers differ"
+text "  the answers are the same to the last bit"
+run rtf bench step build/demo/model.safetensors
+
 text "" "Everything is in build/demo. The pictures:" \
   "  build/demo/filter.png    the filter of chapters 1 to 3" \
   "  build/demo/training.png  the training curves, and the kernels and poles that were learned" \

@@ -5,10 +5,11 @@
  * frees it. Freeing NULL does nothing.
  *
  * Threads: an rtf_model and an rtf_filter do not change, so any number of threads may use one at once. An rtf_streams
- * is for one thread at a time; two of the same model run beside each other. rtf_last_error() is of the calling thread.
+ * and an rtf_sequences are for one thread at a time; two of the same model run beside each other. rtf_last_error() is
+ * of the calling thread.
  *
- * Once a model and its streams are made, rtf_stream_* functions neither allocate nor lock nor call the system, unless
- * they fail. */
+ * Once a model and its streams or sequences are made, rtf_stream_* and rtf_sequences_process_* neither allocate nor
+ * lock nor call the system, unless they fail. */
 #ifndef RTF_H
 #define RTF_H
 
@@ -56,7 +57,7 @@ typedef enum rtf_precision { RTF_F32 = 0, RTF_F64 = 1 } rtf_precision;
 typedef struct rtf_model rtf_model;
 
 /* Reads a file of `rtf export`. Arithmetic and samples are float (RTF_F32) or double (RTF_F64); a file of precision f64
- * needs RTF_F64. A bidirectional model is refused: it cannot be streamed. */
+ * needs RTF_F64. */
 RTF_API rtf_status rtf_model_load(const char* path, rtf_precision precision, rtf_model** model);
 
 /* The same of the `size` bytes of such a file, which may go away afterwards. */
@@ -73,6 +74,7 @@ typedef struct rtf_model_info {
   size_t channels, layers;
   size_t length;       /* of the sequences that it was trained on */
   const char* decoder; /* "pool", "last", "position" or "pair" */
+  int bidirectional;   /* 1: it sees whole sequences, rtf_sequences_* run it; rtf_stream_new refuses it */
   size_t last;         /* of decoder last: how many answers at the end of a sequence were trained */
   size_t weight_bytes; /* memory of the weights */
   size_t state_bytes;  /* of one saved stream */
@@ -88,7 +90,7 @@ typedef struct rtf_layer_info {
   double error;       /* of the kernel it runs, measured at export, over the kernel's largest value */
 } rtf_layer_info;
 
-/* Of layer 0 to layers - 1. */
+/* Of layer 0 to layers - 1; of a bidirectional model its forward direction. */
 RTF_API rtf_status rtf_model_describe_layer(const rtf_model* model, size_t layer, rtf_layer_info* info);
 
 /* --- Streams ------------------------------------------------------------------------------------------------------ */
@@ -181,6 +183,28 @@ RTF_API rtf_status rtf_stream_swap(rtf_streams* streams, const rtf_model* model,
  * refused and changes nothing; a restored stream goes on to the last bit on the same processor. */
 RTF_API rtf_status rtf_stream_save(const rtf_streams* streams, size_t stream, void* bytes, size_t size);
 RTF_API rtf_status rtf_stream_restore(rtf_streams* streams, size_t stream, const void* bytes, size_t size);
+
+/* --- Whole sequences ---------------------------------------------------------------------------------------------- */
+
+/* Room for whole sequences of up to `longest` samples, of models of either kind. For one thread at a time. */
+typedef struct rtf_sequences rtf_sequences;
+
+RTF_API rtf_status rtf_sequences_new(const rtf_model* model, size_t longest, rtf_sequences** sequences);
+RTF_API void rtf_sequences_free(rtf_sequences* sequences);
+
+/* in (batch, length, inputs), length at least 1. Decoders position and last answer at every sample: out (batch, length,
+ * outputs). Decoder pool answers once a sequence, (batch, 1, outputs), and pair once for sequences i and i + batch / 2,
+ * (batch / 2, 1, outputs). Nothing is allocated. */
+RTF_API rtf_status rtf_sequences_process_f32(rtf_sequences* sequences, const float* in, const rtf_layout* in_layout,
+                                             float* out, const rtf_layout* out_layout);
+RTF_API rtf_status rtf_sequences_process_f64(rtf_sequences* sequences, const double* in, const rtf_layout* in_layout,
+                                             double* out, const rtf_layout* out_layout);
+RTF_API rtf_status rtf_sequences_process_tokens_f32(rtf_sequences* sequences, const int64_t* tokens,
+                                                    const rtf_layout* tokens_layout, float* out,
+                                                    const rtf_layout* out_layout);
+RTF_API rtf_status rtf_sequences_process_tokens_f64(rtf_sequences* sequences, const int64_t* tokens,
+                                                    const rtf_layout* tokens_layout, double* out,
+                                                    const rtf_layout* out_layout);
 
 /* --- Filters ------------------------------------------------------------------------------------------------------ */
 

@@ -266,6 +266,7 @@ int main(int argc, char** argv) {
   test_state();
   test_swap();
   test_decoders();
+  test_sequences();
   test_precisions();
   test_refusals();
   test_filter();

@@ -26,8 +26,9 @@ void* read_whole(const char* path, size_t* size);
 /* All samples of one stream at once. */
 void whole(const rtf_model* model, const float* in, float* out);
 
-void test_refusals(void);
 void test_filter(void);
+void test_refusals(void);
+void test_sequences(void);
 void test_threads(void);
 
 #endif

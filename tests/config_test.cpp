@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "expect_refusal.h"
 #include "temporary_folder.h"
 
 namespace rtf::train {
@@ -237,8 +238,22 @@ TEST(Config, EveryExperimentLoads) {
     ++files;
     const Config config = load_config(entry.path().string());
     EXPECT_TRUE(entry.path().stem().string().starts_with(config.task.name)) << entry.path();
+    // What a checkpoint holds of it is all that its model and its mathematics are made of.
+    const Config again = from_settings(fixed_settings(config), "a checkpoint");
+    EXPECT_EQ(fixed_settings(again), fixed_settings(config)) << entry.path();
   }
   EXPECT_GE(files, 9);
+}
+
+TEST(Config, DamagedSettingsAreRefused) {
+  const auto refused = [](std::map<std::string, std::string> settings, const std::string& part) {
+    settings.emplace("task.name", "copying");
+    testing::expect_refusal(part, [&] { from_settings(settings, "best.safetensors"); });
+  };
+  refused({{"model.order", "many"}}, "best.safetensors: model.order is 'many', expected an integer");
+  refused({{"model.order", "[1]"}}, "best.safetensors: model.order is not a single value");
+  refused({{"model.order", "\"1"}}, "best.safetensors: model.order is '\"1'");
+  refused({{"model.size", "1"}}, "unknown key 'model.size' in best.safetensors");
 }
 
 TEST(Config, AlikeConfigsAreEqual) {

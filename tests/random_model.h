@@ -223,10 +223,13 @@ inline Rows backbone(const ModelFile& file, const Rows& x) {
     if (a.has_norms() && a.prenorm)
       for (auto& row : u) row = normalize(a.norm, block.norm, row);
     const auto kernels = layer_kernels(block.layer, length);
+    const auto ahead = block.backward ? layer_kernels(*block.backward, length) : kernels;
     for (std::size_t t = 0; t < length; ++t) {
       std::vector<double> y(channels, 0.0);
       for (std::size_t s = 0; s <= t; ++s)
         for (std::size_t c = 0; c < channels; ++c) y[c] += kernels[c][t - s] * u[s][c];
+      for (std::size_t s = t + 1; s < length && block.backward; ++s)
+        for (std::size_t c = 0; c < channels; ++c) y[c] += ahead[c][s - t - 1] * u[s][c];
       if (a.activation == Architecture::Activation::gelu)
         for (double& value : y) value = gelu(value);
       if (a.glu) {

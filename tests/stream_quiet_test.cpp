@@ -149,6 +149,10 @@ void expect_quiet(std::uint64_t seed) {
     std::vector<T> out(2 * length * a.outputs);
     std::vector<std::byte> saved(model.state_bytes());
     Model<T> next = model;
+    Sequences<T> sequences(model, length);
+    const bool once = a.decoder == Architecture::Decoder::pool || a.decoder == Architecture::Decoder::pair;
+    const auto whole =
+        channels_last(out.data(), a.decoder == Architecture::Decoder::pair ? 1 : 2, once ? 1 : length, a.outputs);
     const auto all = [&] {
       const auto to = channels_last(out.data(), 2, length, outputs);
       const auto answer = std::span(out).first(2 * outputs);
@@ -156,10 +160,12 @@ void expect_quiet(std::uint64_t seed) {
         streams.step(ids, std::span(tokens).first(2), answer);
         streams.process(ids, channels_last(tokens.data(), 2, length, 1), to);
         streams.prefill(ids, channels_last(tokens.data(), 2, length, 1));
+        sequences.process(channels_last(tokens.data(), 2, length, 1), whole);
       } else {
         streams.step(ids, std::span(in).first(2 * a.features), answer);
         streams.process(ids, channels_last(in.data(), 2, length, a.features), to);
         streams.prefill(ids, channels_last(in.data(), 2, length, a.features));
+        sequences.process(channels_last(in.data(), 2, length, a.features), whole);
       }
       if (a.decoder == Architecture::Decoder::pool) streams.answer(ids[0], std::span(out).first(outputs));
       if (a.decoder == Architecture::Decoder::pair)
@@ -187,6 +193,8 @@ struct C<float> {
   static constexpr auto step_tokens = rtf_stream_step_tokens_f32, process_tokens = rtf_stream_process_tokens_f32;
   static constexpr auto prefill = rtf_stream_prefill_f32, answer = rtf_stream_answer_f32;
   static constexpr auto answer_pair = rtf_stream_answer_pair_f32;
+  static constexpr auto whole = rtf_sequences_process_f32;
+  static constexpr auto whole_tokens = rtf_sequences_process_tokens_f32;
 };
 template <>
 struct C<double> {
@@ -195,6 +203,8 @@ struct C<double> {
   static constexpr auto step_tokens = rtf_stream_step_tokens_f64, process_tokens = rtf_stream_process_tokens_f64;
   static constexpr auto prefill = rtf_stream_prefill_f64, answer = rtf_stream_answer_f64;
   static constexpr auto answer_pair = rtf_stream_answer_pair_f64;
+  static constexpr auto whole = rtf_sequences_process_f64;
+  static constexpr auto whole_tokens = rtf_sequences_process_tokens_f64;
 };
 
 template <class T>
@@ -206,11 +216,13 @@ void expect_quiet_through_c(std::uint64_t seed) {
     const std::string bytes = safetensors_bytes(from_model(file), "model");
     rtf_model* model = nullptr;
     rtf_streams* streams = nullptr;
+    rtf_sequences* sequences = nullptr;
     rtf_model_info info;
     std::size_t ids[2] = {};
     bool good = rtf_model_load_bytes(bytes.data(), bytes.size(), C<T>::precision, &model) == RTF_OK &&
                 rtf_model_describe(model, &info) == RTF_OK && rtf_stream_new(model, 3, &streams) == RTF_OK &&
-                rtf_stream_join(streams, &ids[0]) == RTF_OK && rtf_stream_join(streams, &ids[1]) == RTF_OK;
+                rtf_sequences_new(model, 37, &sequences) == RTF_OK && rtf_stream_join(streams, &ids[0]) == RTF_OK &&
+                rtf_stream_join(streams, &ids[1]) == RTF_OK;
     ASSERT_TRUE(good) << rtf_last_error();
     constexpr std::size_t length = 37;
     const bool pair = a.decoder == Architecture::Decoder::pair;
@@ -220,16 +232,20 @@ void expect_quiet_through_c(std::uint64_t seed) {
     std::vector<T> out(2 * length * a.outputs);
     std::vector<std::byte> saved(info.state_bytes);
     const rtf_layout from = rtf_channels_last(2, length, info.inputs), to = rtf_length_last(2, outputs, length);
+    const bool pools = pair || a.decoder == Architecture::Decoder::pool;
+    const rtf_layout answers = rtf_channels_last(pair ? 1 : 2, pools ? 1 : length, a.outputs);
     const auto expect = [&](rtf_status status) { good = good && status == RTF_OK; };
     const auto all = [&] {
       if (a.vocabulary > 0) {
         expect(C<T>::step_tokens(streams, ids, 2, tokens.data(), 2, out.data(), 2 * outputs));
         expect(C<T>::process_tokens(streams, nullptr, 2, tokens.data(), &from, out.data(), &to));
         expect(rtf_stream_prefill_tokens(streams, ids, 2, tokens.data(), &from));
+        expect(C<T>::whole_tokens(sequences, tokens.data(), &from, out.data(), &answers));
       } else {
         expect(C<T>::step(streams, ids, 2, in.data(), 2 * a.features, out.data(), 2 * outputs));
         expect(C<T>::process(streams, nullptr, 2, in.data(), &from, out.data(), &to));
         expect(C<T>::prefill(streams, ids, 2, in.data(), &from));
+        expect(C<T>::whole(sequences, in.data(), &from, out.data(), &answers));
       }
       if (a.decoder == Architecture::Decoder::pool) expect(C<T>::answer(streams, ids[0], out.data(), outputs));
       if (pair) expect(C<T>::answer_pair(streams, ids[0], ids[1], out.data(), a.outputs));
@@ -246,6 +262,7 @@ void expect_quiet_through_c(std::uint64_t seed) {
     EXPECT_EQ(counts.allocations, 0);
     EXPECT_EQ(counts.locks, 0);
     EXPECT_EQ(signal_of_silent(all), 0);
+    rtf_sequences_free(sequences);
     rtf_stream_free(streams);
     rtf_model_free(model);
   }

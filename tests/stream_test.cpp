@@ -363,7 +363,7 @@ TEST(Streams, RefuseBadArguments) {
   ModelFile both = small_model(0, Architecture::Decoder::position);
   both.architecture.bidirectional = true;
   both.blocks[0].backward = both.blocks[0].layer;
-  expect_refusal("bidirectional", [&] { Model<float>{both}; });
+  expect_refusal("bidirectional", [&] { Streams<float>(Model<float>(both), 1); });
   RandomModels random(5);
   expect_refusal("precision f64", [&] { Model<float>{random.model(model.architecture(), DataType::f64)}; });
 }

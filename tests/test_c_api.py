@@ -34,6 +34,7 @@ class ModelInfo(ctypes.Structure):
         ("precision", c_int),
         *((name, c_size_t) for name in ("vocabulary", "inputs", "outputs", "channels", "layers", "length")),
         ("decoder", c_char_p),
+        ("bidirectional", c_int),
         *((name, c_size_t) for name in ("last", "weight_bytes", "state_bytes")),
     ]
 
@@ -63,7 +64,7 @@ class Library:
     def __init__(self, path):
         self.dll = ctypes.CDLL(path)
         self.dll.rtf_last_error.restype = self.dll.rtf_version.restype = c_char_p
-        for name in ("model", "stream", "filter"):
+        for name in ("model", "stream", "sequences", "filter"):
             getattr(self.dll, f"rtf_{name}_free").argtypes = [c_void_p]
             getattr(self.dll, f"rtf_{name}_free").restype = None
 
@@ -173,6 +174,9 @@ def test_answers_of_random_models(rtf_c, models):
         precision = F32 if number % 2 == 0 else F64
         answers = load_file(models / f"answers_{number}.safetensors")
         model = rtf_c.load(models / f"random_{number}.safetensors", precision)
+        if rtf_c.info(model).bidirectional:  # below
+            rtf_c.dll.rtf_model_free(model)
+            continue
         streams = Streams(rtf_c, model, 2)
         rtf_c.dll.rtf_model_free(model)
         what, x = f"model {number}", answers["in"][None]
@@ -230,6 +234,31 @@ def test_cuts_states_and_company_change_nothing(rtf_c, models):
                 at = fork
         streams.free()
         rtf_c.dll.rtf_model_free(model)
+
+
+def test_whole_sequences(rtf_c, models):
+    """Models of either kind; two sequences at once, the second of which is the pair of the first."""
+    rng = np.random.default_rng(6)
+    directions = set()
+    for number in range(MODELS):
+        answers = load_file(models / f"answers_{number}.safetensors")
+        precision = F32 if number % 2 == 0 else F64
+        model = rtf_c.load(models / f"random_{number}.safetensors", precision)
+        info = rtf_c.info(model)
+        directions.add(info.bidirectional)
+        sequences = rtf_c.make("sequences_new", model, answers["in"].shape[0] + int(rng.integers(3)))
+        rtf_c.dll.rtf_model_free(model)
+        type = np.float32 if precision == F32 else np.float64
+        x = np.stack([answers["in"], answers.get("second", answers["in"][::-1])])
+        x = np.ascontiguousarray(x.astype(np.int64 if info.vocabulary else type))
+        pools = info.decoder in (b"pool", b"pair")
+        out = np.empty((1 if info.decoder == b"pair" else 2, 1 if pools else x.shape[1], info.outputs), type)
+        name = f"sequences_process{'_tokens' if info.vocabulary else ''}_{'f32' if precision == F32 else 'f64'}"
+        rtf_c(name, sequences, x, byref(layout(x)), out, byref(layout(out)))
+        wanted = answers["plain"][-1:] if pools else answers["plain"]
+        expect_close(out[0], wanted, TOLERANCE[precision], f"model {number}")
+        rtf_c.dll.rtf_sequences_free(sequences)
+    assert directions == {0, 1}
 
 
 def test_bytes_are_the_file(rtf_c, models):

@@ -309,7 +309,7 @@ def test_quiet_prints_nothing_and_notes_are_one_line(rtf, tmp_path):
         assert rtf(*arguments, "--quiet") == ""
 
 
-@pytest.mark.parametrize("command", [None, "kernel", "convert", "correct", "wrap", "filter", "freqz", "plot", "poles", "info"])
+@pytest.mark.parametrize("command", [None, "kernel", "convert", "correct", "wrap", "filter", "freqz", "plot", "poles", "info", "stream", "bench"])
 def test_help_and_version(rtf, command):
     prefix = [command] if command else []
     assert rtf(*prefix, "--version").startswith("rtf ")

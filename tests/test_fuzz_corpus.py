@@ -29,20 +29,21 @@ def test_every_format_has_a_target_and_seeds():
 def test_the_command_answers(tmp_path):
     """Done, or one printable line, exit code 2 and no output."""
     (tmp_path / "gain.json").write_text('{"a": [], "b": [], "h0": 1}')
+    (tmp_path / "good.safetensors").write_bytes(seeds.model_seeds()["companion"])
     commands = {
         "filter": ("f.json", ["kernel", "f.json", "--length", "8"]),
         "safetensors": ("f.safetensors", ["kernel", "f.safetensors", "--length", "8"]),
         "npy": ("u.npy", ["filter", "gain.json", "--input", "u.npy"]),
         "wav": ("u.wav", ["filter", "gain.json", "--input", "u.wav"]),
+        "model": ("m.safetensors", ["stream", "m.safetensors"]),
+        "state": ("state", ["stream", "good.safetensors", "--state-in", "state"]),
     }
     codes = []
     for path in sorted(path for path in seeds.CORPUS.rglob("*") if path.is_file()):
-        if path.parent.name not in commands:
-            continue
         name, arguments = commands[path.parent.name]
         output = tmp_path / ("out" + (".wav" if name == "u.wav" else ".npy"))
         (tmp_path / name).write_bytes(path.read_bytes())
-        done = subprocess.run([COMMAND, *arguments, "-o", output.name, "--quiet"], cwd=tmp_path, capture_output=True, timeout=60)
+        done = subprocess.run([COMMAND, *arguments, "-o", output.name, "--quiet"], cwd=tmp_path, input=b"", capture_output=True, timeout=60)
         codes.append(done.returncode)
         assert done.returncode in (0, 2), (path, done)
         assert output.exists() == (done.returncode == 0), (path, done)

@@ -41,7 +41,7 @@ struct Realized {
 };
 
 // Errors are measured over `length` samples; a float32 layer that no form can hold within the bound runs in float64.
-// Throws ErrorCode::unstable for a pole on or outside the circle, or when nothing holds the bound.
+// Throws ErrorCode::unstable for a pole on or outside the circle, ErrorCode::unsupported when nothing holds the bound.
 Realized realize(const TransferFunction& tf, std::size_t length, const RealizeOptions& options = {},
                  Executor& executor = default_executor());
 

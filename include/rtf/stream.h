@@ -19,7 +19,7 @@ namespace rtf::stream {
 template <class T>
 class Model {
  public:
-  // Throws for a bidirectional model, and for float arithmetic with a file of double precision.
+  // Throws for float arithmetic with a file of double precision.
   explicit Model(const ModelFile& file);
   static Model load(const std::string& path) { return Model(read_model(path)); }
 
@@ -40,6 +40,7 @@ class Model {
 template <class T>
 class Streams {
  public:
+  // Throws for a bidirectional model, which sees whole sequences: Sequences runs it.
   Streams(const Model<T>& model, std::size_t capacity);
   ~Streams();
   Streams(Streams&&) noexcept;
@@ -82,6 +83,29 @@ class Streams {
   // of another model and changes nothing then; streams go on from them to the last bit on the same processor.
   void save(std::size_t stream, std::span<std::byte> bytes) const;
   void restore(std::size_t stream, std::span<const std::byte> bytes);
+
+ private:
+  template <class U>
+  friend class Sequences;
+  struct Impl;
+  explicit Streams(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// Whole sequences of up to `longest` samples, one after the other, of models of either kind.
+template <class T>
+class Sequences {
+ public:
+  Sequences(const Model<T>& model, std::size_t longest);
+  ~Sequences();
+  Sequences(Sequences&&) noexcept;
+  Sequences& operator=(Sequences&&) noexcept;
+
+  // in (batch, length, inputs), length at least 1. Decoder::position and last answer at every sample: out (batch,
+  // length, outputs). Decoder::pool answers once a sequence, (batch, 1, outputs), and pair once for sequences i and
+  // i + batch / 2, (batch / 2, 1, outputs).
+  void process(Signal<const T> in, Signal<T> out);
+  void process(Signal<const std::int64_t> tokens, Signal<T> out);
 
  private:
   struct Impl;

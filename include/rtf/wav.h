@@ -22,16 +22,20 @@ struct WavFormat {
 
 // Samples come as double, PCM divided by full scale so that it fills [-1, 1). RIFF and RF64; chunks of any order, those
 // that are not known are passed over; plain and extensible format chunks; a length that a stream left open (2^32 - 1)
-// means all that follows. The file must be seekable.
+// means all that follows.
 class WavReader {
  public:
-  explicit WavReader(const std::string& path);
+  // A pipe is refused, unless `streams`: its samples are then read as they come.
+  explicit WavReader(const std::string& path, bool streams = false);
   ~WavReader();
 
   const WavFormat& format() const;
-  std::uint64_t length() const;  // in frames
+  // In frames; of a pipe whose header leaves it open, open_length.
+  std::uint64_t length() const;
+  static constexpr std::uint64_t open_length = UINT64_MAX;
 
-  // The next frames, (frames, channels), as many as fit and as there are; returns their number, 0 at the end.
+  // The next frames, (frames, channels), as many as fit and as there are, of a pipe as have come; returns their number,
+  // 0 at the end.
   std::size_t read(std::span<double> samples);
 
  private:

@@ -75,6 +75,7 @@ rtf_status rtf_model_describe(const rtf_model* model, rtf_model_info* info) {
                 a.layers,
                 a.length,
                 name(a.decoder),
+                a.bidirectional ? 1 : 0,
                 a.last,
                 m.weight_bytes(),
                 m.state_bytes()};

@@ -9,6 +9,7 @@
 
 #include "c_api/border.h"
 #include "c_api/model.h"
+#include "c_api/samples.h"
 #include "rtf/signal.h"
 
 struct rtf_streams {
@@ -23,18 +24,8 @@ using stream::Model;
 using stream::Streams;
 
 template <class T>
-constexpr const char* precision_name = std::is_same_v<T, float> ? "f32" : "f64";
-template <class In>
-constexpr const char* input_name = std::is_same_v<In, std::int64_t> ? "tokens" : "in";
-
-template <class T>
 Streams<T>& streams_of(const char* operation, rtf_streams* handle) {
-  auto* streams = std::get_if<Streams<T>>(&required(operation, "streams", handle).streams);
-  using Other = std::conditional_t<std::is_same_v<T, float>, double, float>;
-  if (streams == nullptr)
-    fail(ErrorCode::argument, operation, "the model was loaded as {0}: call the function that ends in _{0}",
-         precision_name<Other>);
-  return *streams;
+  return of_precision<T>(operation, required(operation, "streams", handle).streams);
 }
 
 // On Streams of either type.
@@ -48,23 +39,6 @@ std::span<const std::size_t> listed(const char* operation, const rtf_streams& ha
   if (count > handle.all.size())
     fail(ErrorCode::argument, operation, "{} streams; there are {}", count, handle.all.size());
   return which != nullptr ? std::span(which, count) : std::span(handle.all).first(count);
-}
-
-// NULL and NULL is an empty block.
-template <class T>
-Signal<T> signal_of(const char* operation, const char* what, T* data, const rtf_layout* layout) {
-  if (layout == nullptr) {
-    if (data != nullptr) fail(ErrorCode::argument, operation, "{} has no layout", what);
-    return {};
-  }
-  if (layout->batch > 0 && layout->length > 0 && layout->channels > 0) required(operation, what, data);
-  return {data,
-          layout->batch,
-          layout->length,
-          layout->channels,
-          layout->batch_stride,
-          layout->length_stride,
-          layout->channel_stride};
 }
 
 template <class T, class In>

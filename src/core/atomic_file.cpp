@@ -134,6 +134,16 @@ void StagedFile::append(std::string_view bytes) {
   }
 }
 
+void StagedFile::overwrite(std::size_t offset, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const auto put = ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) fail(put < 0 ? errno : ENOSPC);
+    bytes.remove_prefix(static_cast<std::size_t>(put));
+    offset += static_cast<std::size_t>(put);
+  }
+}
+
 void StagedFile::flush() {
   // EINVAL: a file system without fsync.
   if (::fsync(descriptor_) != 0 && errno != EINVAL) fail(errno);

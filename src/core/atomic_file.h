@@ -1,6 +1,7 @@
 // Files read whole, and written whole or not at all.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -26,6 +27,8 @@ class StagedFile {
   StagedFile& operator=(const StagedFile&) = delete;
 
   void append(std::string_view bytes);
+  // Over bytes that were appended: a head whose numbers are known last.
+  void overwrite(std::size_t offset, std::string_view bytes);
   // To disk: nothing but the name can fail afterwards. commit() does it where it has not been done.
   void flush();
   void commit();

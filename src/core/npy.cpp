@@ -23,8 +23,12 @@ constexpr std::size_t max_dimensions = 64;  // NumPy's own limit; to_c_order tak
   throw Error(code, "read_npy", fmt::format("{}: {}", path, why));
 }
 
+[[noreturn]] void refuse_type(const std::string& path, const std::string& what) {
+  fail(path, fmt::format("has data type {}; expected little-endian '<f4' or '<f8'", what), ErrorCode::unsupported);
+}
+
 struct Header {
-  std::optional<DataType> type;
+  std::optional<std::string> descr;
   std::optional<bool> fortran_order;
   std::optional<std::vector<std::size_t>> shape;
 };
@@ -34,14 +38,14 @@ class HeaderParser {
  public:
   HeaderParser(std::string_view text, const std::string& path) : text_(text), path_(path) {}
 
-  Header parse() {
+  NpyHeader parse() {
     Header header;
     expect('{');
     while (!accept('}')) {
       const std::string_view key = quoted();
       expect(':');
-      if (key == "descr" && !header.type) {
-        header.type = data_type();
+      if (key == "descr" && !header.descr) {
+        header.descr = descr();
       } else if (key == "fortran_order" && !header.fortran_order) {
         header.fortran_order = boolean();
       } else if (key == "shape" && !header.shape) {
@@ -53,10 +57,10 @@ class HeaderParser {
     }
     peek();
     if (position_ != text_.size()) malformed("text after the closing brace");
-    if (!header.type || !header.fortran_order || !header.shape) {
+    if (!header.descr || !header.fortran_order || !header.shape) {
       malformed("expected the keys descr, fortran_order and shape");
     }
-    return header;
+    return {*header.descr, *header.fortran_order, *header.shape};
   }
 
  private:
@@ -86,14 +90,9 @@ class HeaderParser {
     return text_.substr(begin, end - begin);
   }
 
-  DataType data_type() {
-    const auto unsupported = [&](std::string_view what) {
-      fail(path_, fmt::format("has data type {}; expected little-endian '<f4' or '<f8'", what), ErrorCode::unsupported);
-    };
-    if (peek() == '[') unsupported("with fields");
-    const std::string_view descr = quoted();
-    if (descr != "<f4" && descr != "<f8") unsupported(fmt::format("'{}'", printable(descr)));
-    return descr == "<f4" ? DataType::f32 : DataType::f64;
+  std::string descr() {
+    if (peek() == '[') refuse_type(path_, "with fields");
+    return std::string(quoted());
   }
 
   bool boolean() {
@@ -144,8 +143,10 @@ std::vector<double> to_c_order(const std::vector<double>& values, const std::vec
   return result;
 }
 
-// Everything before the values.
-std::string npy_header(const std::string& descr, const std::vector<std::size_t>& shape, const std::string& path) {
+}  // namespace
+
+std::string npy_header(const std::string& descr, const std::vector<std::size_t>& shape, const std::string& path,
+                       std::size_t room) {
   if (shape.size() > max_dimensions) {
     throw Error(ErrorCode::argument, "write_npy",
                 fmt::format("{}: {} dimensions, at most {} are possible", path, shape.size(), max_dimensions));
@@ -153,16 +154,15 @@ std::string npy_header(const std::string& descr, const std::vector<std::size_t>&
   std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}", descr,
                                    fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
   constexpr std::size_t prefix = 10, alignment = 64;  // magic, version and length; numpy maps the values at 64 bytes
+  if (prefix + header.size() + 1 < room) header.append(room - prefix - header.size() - 1, ' ');
   header.append((alignment - (prefix + header.size() + 1) % alignment) % alignment, ' ').push_back('\n');
   std::string bytes{magic};
   bytes += {'\x01', '\x00', static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)};
   return bytes + header;
 }
 
-}  // namespace
-
-Array parse_npy(std::string_view bytes, const std::string& path) {
-  std::string_view rest = bytes;
+std::size_t npy_header_size(std::string_view start, const std::string& path) {
+  std::string_view rest = start;
   if (!rest.starts_with(magic)) fail(path, "not an npy file (it does not begin with \\x93NUMPY)");
   rest.remove_prefix(magic.size());
   if (rest.size() < 2) fail(path, "truncated: the file ends inside the npy header");
@@ -178,14 +178,23 @@ Array parse_npy(std::string_view bytes, const std::string& path) {
   for (std::size_t i = 0; i < length_bytes; ++i) {
     header_length |= static_cast<std::size_t>(static_cast<unsigned char>(rest[i])) << (8 * i);
   }
-  rest.remove_prefix(length_bytes);
-  if (header_length > rest.size()) {
-    fail(path, fmt::format("truncated: the npy header claims {} bytes, {} are left", header_length, rest.size()));
-  }
-  const Header header = HeaderParser(rest.substr(0, header_length), path).parse();
-  rest.remove_prefix(header_length);
+  return magic.size() + 2 + length_bytes + header_length;
+}
 
-  Array array{*header.shape, {}, *header.type};
+NpyHeader parse_npy_header(std::string_view bytes, const std::string& path) {
+  const std::size_t size = npy_header_size(bytes, path), prefix = bytes[magic.size()] == 1 ? 10 : 12;
+  if (size > bytes.size()) {
+    fail(path,
+         fmt::format("truncated: the npy header claims {} bytes, {} are left", size - prefix, bytes.size() - prefix));
+  }
+  return HeaderParser(bytes.substr(prefix, size - prefix), path).parse();
+}
+
+Array parse_npy(std::string_view bytes, const std::string& path) {
+  const NpyHeader header = parse_npy_header(bytes, path);
+  if (header.descr != "<f4" && header.descr != "<f8") refuse_type(path, fmt::format("'{}'", printable(header.descr)));
+  const std::string_view rest = bytes.substr(npy_header_size(bytes, path));
+  Array array{header.shape, {}, header.descr == "<f4" ? DataType::f32 : DataType::f64};
   const auto count = element_count(array.shape);
   std::size_t expected = 0;
   if (!count || __builtin_mul_overflow(*count, size_of(array.type), &expected)) {
@@ -197,7 +206,7 @@ Array parse_npy(std::string_view bytes, const std::string& path) {
                            rest.size()));
   }
   array.values = decode_values(rest, array.type);
-  if (*header.fortran_order) array.values = to_c_order(array.values, array.shape);
+  if (header.fortran_order) array.values = to_c_order(array.values, array.shape);
   return array;
 }
 

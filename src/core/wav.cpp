@@ -53,7 +53,8 @@ const char* name(SampleFormat format) {
 }
 
 struct WavReader::Impl {
-  explicit Impl(const std::string& path) : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  Impl(const std::string& path, bool streams)
+      : path_(path), streams_(streams), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
   ~Impl() {
     if (descriptor_ >= 0) ::close(descriptor_);
   }
@@ -68,10 +69,57 @@ struct WavReader::Impl {
     struct stat status {};
     if (::fstat(descriptor_, &status) != 0) fail_with(errno);
     if (S_ISDIR(status.st_mode)) fail("it is a folder");
-    if (!S_ISREG(status.st_mode)) fail("it is not a regular file; save the sound to one first");
+    const bool file = S_ISREG(status.st_mode);
+    if (!file && !streams_) fail("it is not a regular file; save the sound to one first");
+    streams_ = !file;
     data_ = find_wav_data(
-        [this](std::uint64_t offset, char* buffer, std::size_t count) { return read_at(offset, buffer, count); },
-        static_cast<std::uint64_t>(status.st_size), path_);
+        [this](std::uint64_t offset, char* buffer, std::size_t count) {
+          return streams_ ? read_head(offset, buffer, count) : read_at(offset, buffer, count);
+        },
+        streams_ ? endless : static_cast<std::uint64_t>(status.st_size), path_);
+    if (streams_) held_.erase(0, static_cast<std::size_t>(data_.offset));
+  }
+
+  // More bytes of a pipe, those that have come; false at its end.
+  bool hold_more() {
+    const std::size_t used = held_.size();
+    held_.resize(used + (std::size_t{1} << 16));
+    ssize_t got;
+    do got = ::read(descriptor_, held_.data() + used, held_.size() - used);
+    while (got < 0 && errno == EINTR);
+    const int error = errno;
+    held_.resize(used + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (got < 0) fail_with(error);
+    return got > 0;
+  }
+
+  // What comes before the samples is kept: chunks stand in any order.
+  std::size_t read_head(std::uint64_t offset, char* buffer, std::size_t count) {
+    constexpr std::uint64_t longest_head = std::uint64_t{1} << 26;
+    if (offset > longest_head) fail("its samples begin after more than 64 MB; save the sound to a file first");
+    while (held_.size() < offset + count && hold_more()) continue;
+    const std::size_t begin = std::min(static_cast<std::size_t>(offset), held_.size());
+    const std::size_t got = std::min(count, held_.size() - begin);
+    std::memcpy(buffer, held_.data() + begin, got);
+    return got;
+  }
+
+  // The next frames of a pipe, at most `most`, into bytes_.
+  std::size_t take_frames(std::size_t most) {
+    const std::size_t frame = frame_bytes();
+    if (!data_.open) most = static_cast<std::size_t>(std::min<std::uint64_t>(most, data_.bytes / frame - position_));
+    if (most == 0) return 0;
+    while (held_.size() < frame)
+      if (!hold_more()) {
+        if (held_.empty() && data_.open) return 0;
+        throw Error(
+            ErrorCode::format, "read_wav",
+            fmt::format("{}: truncated: it ends {} frame {}", path_, held_.empty() ? "before" : "inside", position_));
+      }
+    const std::size_t frames = std::min(most, held_.size() / frame);
+    bytes_.assign(held_, 0, frames * frame);
+    held_.erase(0, frames * frame);
+    return frames;
   }
 
   // Less than `count` only at the end of the file.
@@ -90,26 +138,36 @@ struct WavReader::Impl {
   std::uint64_t frame_bytes() const { return data_.format.channels * bytes_of(data_.format.samples); }
 
   std::string path_, bytes_;
+  bool streams_;      // a pipe
+  std::string held_;  // of a pipe: bytes that have come and are not used
   int descriptor_;
   WavData data_;
   std::uint64_t position_ = 0;  // in frames
 };
 
-WavReader::WavReader(const std::string& path) : impl_(std::make_unique<Impl>(path)) { impl_->open(); }
+WavReader::WavReader(const std::string& path, bool streams) : impl_(std::make_unique<Impl>(path, streams)) {
+  impl_->open();
+}
 WavReader::~WavReader() = default;
 
 const WavFormat& WavReader::format() const { return impl_->data_.format; }
-std::uint64_t WavReader::length() const { return impl_->data_.bytes / impl_->frame_bytes(); }
+std::uint64_t WavReader::length() const {
+  return impl_->data_.open ? open_length : impl_->data_.bytes / impl_->frame_bytes();
+}
 
 std::size_t WavReader::read(std::span<double> samples) {
   Impl& self = *impl_;
   const std::size_t channels = format().channels;
-  const auto frames =
-      static_cast<std::size_t>(std::min<std::uint64_t>(samples.size() / channels, length() - self.position_));
-  self.bytes_.resize(frames * self.frame_bytes());
-  if (self.read_at(self.data_.offset + self.position_ * self.frame_bytes(), self.bytes_.data(), self.bytes_.size()) !=
-      self.bytes_.size())
-    self.fail("it became shorter while it was read");
+  std::size_t frames = samples.size() / channels;
+  if (self.streams_) {
+    frames = self.take_frames(frames);
+  } else {
+    frames = static_cast<std::size_t>(std::min<std::uint64_t>(frames, length() - self.position_));
+    self.bytes_.resize(frames * self.frame_bytes());
+    if (self.read_at(self.data_.offset + self.position_ * self.frame_bytes(), self.bytes_.data(), self.bytes_.size()) !=
+        self.bytes_.size())
+      self.fail("it became shorter while it was read");
+  }
   decode(self.bytes_, format().samples, samples.first(frames * channels));
   self.position_ += frames;
   return frames;

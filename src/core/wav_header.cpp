@@ -155,6 +155,7 @@ WavData find_wav_data(const ReadAt& read, std::uint64_t file_bytes, const std::s
     if (id == "data") {
       data.offset = offset + 8;
       data.bytes = bytes;
+      data.open = file_bytes == endless && bytes == left;
       found = true;
     } else if (id == "ds64") {
       if (bytes < 28) refuse(ErrorCode::format, path, "its ds64 chunk has {} bytes, expected 28", bytes);
@@ -172,7 +173,7 @@ WavData find_wav_data(const ReadAt& read, std::uint64_t file_bytes, const std::s
   // What follows is passed over, damaged or not, except for more samples: half a sound is not what the file holds.
   const std::uint64_t end =
       rf64 || claimed == 0 || claimed == open_length ? file_bytes : std::min(file_bytes, std::uint64_t{claimed} + 8);
-  for (int chunks = 0; chunks < most_chunks && offset < end && end - offset >= 8; ++chunks) {
+  for (int chunks = 0; chunks < most_chunks && offset < end && end - offset >= 8 && file_bytes != endless; ++chunks) {
     const std::string head = load(offset, 8);
     if (head.size() < 8) break;
     if (head.starts_with("data")) refuse(ErrorCode::format, path, "two data chunks");
@@ -181,7 +182,7 @@ WavData find_wav_data(const ReadAt& read, std::uint64_t file_bytes, const std::s
   }
   data.format = *format;
   const std::uint64_t frame = format->channels * bytes_of(format->samples);
-  if (data.bytes % frame != 0)
+  if (data.bytes % frame != 0 && !data.open)
     refuse(ErrorCode::format, path, "truncated: {} bytes of samples are not a whole number of frames of {} bytes",
            data.bytes, frame);
   return data;

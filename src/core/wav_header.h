@@ -15,7 +15,11 @@ std::size_t bytes_of(SampleFormat format);
 struct WavData {
   WavFormat format;
   std::uint64_t offset = 0, bytes = 0;  // of the samples in the file
+  bool open = false;                    // of a pipe: samples come until it ends
 };
+
+// The size of a pipe, which nobody knows.
+inline constexpr std::uint64_t endless = std::uint64_t{1} << 62;
 
 // `read(offset, buffer, count)` returns how many bytes it could read. Errors name `path` and begin with read_wav.
 using ReadAt = std::function<std::size_t(std::uint64_t offset, char* buffer, std::size_t count)>;

@@ -164,6 +164,27 @@ LaneLayer<R> pack_form(Packer& packer, const std::vector<Modal>& all, const Lane
 }  // namespace
 
 template <class T>
+Layer Model<T>::Impl::pack_layer(const LayerRealization& from, Packer& packer) {
+  Layer layer;
+  // Double arithmetic holds what float32 was chosen for, and a layer that was not trusted to float32 keeps double.
+  const bool narrow = std::is_same_v<T, float> && from.precision == DataType::f32;
+  std::visit(
+      [&](const auto& form) {
+        if (narrow) {
+          layer.lanes = pack_form<float>(packer, form, lanes_of<float>(instruction_set()), layer);
+        } else {
+          layer.lanes = pack_form<double>(packer, form, lanes_of<double>(instruction_set()), layer);
+        }
+      },
+      from.realization);
+  layer.state_offset = stream_bytes;
+  const std::size_t each = layer.terms * layer.states_a_term * (narrow ? sizeof(float) : sizeof(double));
+  stream_bytes += array_bytes<std::byte>(row * each);
+  saved_bytes += architecture.channels * each;
+  return layer;
+}
+
+template <class T>
 void Model<T>::Impl::pack(const ModelFile& file, Packer& packer) {
   const Architecture& a = architecture;
   const std::size_t channels = a.channels, width = lanes.lanes;
@@ -178,22 +199,8 @@ void Model<T>::Impl::pack(const ModelFile& file, Packer& packer) {
   for (const ModelBlock& from : file.blocks) {
     Block<T>& block = blocks.emplace_back();
     if (a.has_norms()) block.norm = packer.norm(from.norm, channels);
-    Layer& layer = block.layer;
-    // Double arithmetic holds what float32 was chosen for, and a layer that was not trusted to float32 keeps double.
-    const bool narrow = std::is_same_v<T, float> && from.layer.precision == DataType::f32;
-    std::visit(
-        [&](const auto& form) {
-          if (narrow) {
-            layer.lanes = pack_form<float>(packer, form, lanes_of<float>(instruction_set()), layer);
-          } else {
-            layer.lanes = pack_form<double>(packer, form, lanes_of<double>(instruction_set()), layer);
-          }
-        },
-        from.layer.realization);
-    layer.state_offset = stream_bytes;
-    const std::size_t each = layer.terms * layer.states_a_term * (narrow ? sizeof(float) : sizeof(double));
-    stream_bytes += array_bytes<std::byte>(row * each);
-    saved_bytes += channels * each;
+    block.layer = pack_layer(from.layer, packer);
+    if (from.backward) block.backward = pack_layer(*from.backward, packer);
     if (a.glu) block.output = packer.matrix(from.output, 2 * channels, channels, 2, width);
   }
   if (a.has_last_norm()) norm = packer.norm(file.norm, channels);
@@ -218,8 +225,6 @@ Model<T>::Impl::Impl(const ModelFile& file)
       row(row_size(file.architecture.channels)) {
   constexpr const char* operation = "stream::Model";
   validate(file, operation);
-  if (architecture.bidirectional)
-    fail(ErrorCode::unsupported, operation, "a bidirectional model sees the whole sequence: it cannot be streamed");
   if (std::is_same_v<T, float> && file.precision == DataType::f64)
     fail(ErrorCode::argument, operation, "a model of precision f64; load it with double arithmetic");
   Packer counting(nullptr);

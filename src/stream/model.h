@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -47,7 +48,8 @@ template <class T>
 struct Block {
   NormRows<T> norm;
   Layer layer;
-  Matrix<T> output;  // p in the first row_size(channels) outputs, q in the second
+  std::optional<Layer> backward;  // of a bidirectional model
+  Matrix<T> output;               // p in the first row_size(channels) outputs, q in the second
 };
 
 template <class T>
@@ -77,6 +79,7 @@ struct Model<T>::Impl {
  private:
   class Packer;
   void pack(const ModelFile& file, Packer& packer);
+  Layer pack_layer(const LayerRealization& from, Packer& packer);
 };
 
 }  // namespace rtf::stream

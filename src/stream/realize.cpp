@@ -206,7 +206,7 @@ std::optional<double> make_stable(Value& value, const RealizeOptions& options, S
     if (is_stable(a)) continue;
     if (!options.stabilize)
       fail(ErrorCode::unstable, operation,
-           "denominator {} has a pole of modulus {:.6g}; streamed, its rounding errors would grow. Stabilize it, by "
+           "denominator {} has a pole of modulus {:.6g}; streamed, its rounding errors would grow: stabilize it, by "
            "refit or reflect",
            g, pole_radius(a));
     auto stable = stabilize_it(*options.stabilize);
@@ -260,7 +260,7 @@ Realized choose(const TransferFunction& tf, const Reference& reference, const Re
   // What rounding of the coefficients themselves does in double is not the form's fault.
   const double allowed = bound * std::max(1.0, condition(tf, reference.length) / 1e6);
   if (!(best.layer.error <= allowed))
-    fail(ErrorCode::unstable, operation,
+    fail(ErrorCode::unsupported, operation,
          "no realization holds the layer: the best is off by {:.2e} of the kernel's largest value in {}, the bound is "
          "{:.0e}",
          best.layer.error, text(best.layer.precision), allowed);

@@ -44,7 +44,7 @@ void Streams<T>::Impl::normalize(const NormRows<T>& norm, const T* from, T* to, 
 }
 
 template <class T>
-void Streams<T>::Impl::run_layer(const Layer& layer, const Tile& tile) {
+void Streams<T>::Impl::run_layer(const Layer& layer, const Tile& tile, T* rows) {
   std::visit(
       [&]<class R>(const LaneLayer<R>& lanes) {
         LaneState<R> of_rows[tile_rows];
@@ -52,40 +52,51 @@ void Streams<T>::Impl::run_layer(const Layer& layer, const Tile& tile) {
           of_rows[r] = {reinterpret_cast<R*>(memory(tile.slot[r]) + layer.state_offset),
                         layer.ring && layer.terms > 0 ? tile.samples[r] % layer.terms : 0};
         if constexpr (std::is_same_v<R, T>) {
-          lanes.run(lanes.recurrence, of_rows, tile.rows, u, numbers->row);
+          lanes.run(lanes.recurrence, of_rows, tile.rows, rows, numbers->row);
         } else if constexpr (std::is_same_v<R, double>) {
-          std::copy_n(u, tile.rows * numbers->row, wide);
+          std::copy_n(rows, tile.rows * numbers->row, wide);
           lanes.run(lanes.recurrence, of_rows, tile.rows, wide, numbers->row);
-          for (std::size_t i = 0; i < tile.rows * numbers->row; ++i) u[i] = static_cast<T>(wide[i]);
+          for (std::size_t i = 0; i < tile.rows * numbers->row; ++i) rows[i] = static_cast<T>(wide[i]);
         }
       },
       layer.lanes);
 }
 
 template <class T>
-void Streams<T>::Impl::run_blocks(const Tile& tile) {
+void Streams<T>::Impl::begin_block(const Block<T>& block, const T* from, T* to, std::size_t rows) const {
   const Architecture& a = numbers->architecture;
-  const std::size_t row = numbers->row, all = tile.rows * row;
+  if (a.has_norms() && a.prenorm) {
+    normalize(block.norm, from, to, rows);
+  } else {
+    std::copy_n(from, rows * numbers->row, to);
+  }
+}
+
+template <class T>
+void Streams<T>::Impl::end_block(const Block<T>& block, T* layer, T* to, std::size_t rows) const {
+  const Architecture& a = numbers->architecture;
+  const std::size_t row = numbers->row, all = rows * row;
+  if (a.activation == Architecture::Activation::gelu) numbers->activation.gelu(layer, nullptr, all, layer);
+  if (a.glu) {
+    multiply(block.output, layer, row, rows, z, z_row);
+    for (std::size_t r = 0; r < rows; ++r) {
+      T* into = to + r * row;
+      numbers->activation.glu(z + r * z_row, z + r * z_row + row, nullptr, a.residual ? into : nullptr, row, into);
+    }
+  } else if (a.residual) {
+    for (std::size_t i = 0; i < all; ++i) to[i] += layer[i];
+  } else {
+    std::copy_n(layer, all, to);
+  }
+  if (a.has_norms() && !a.prenorm) normalize(block.norm, to, to, rows);
+}
+
+template <class T>
+void Streams<T>::Impl::run_blocks(const Tile& tile) {
   for (const Block<T>& block : numbers->blocks) {
-    if (a.has_norms() && a.prenorm) {
-      normalize(block.norm, h, u, tile.rows);
-    } else {
-      std::copy_n(h, all, u);
-    }
-    run_layer(block.layer, tile);
-    if (a.activation == Architecture::Activation::gelu) numbers->activation.gelu(u, nullptr, all, u);
-    if (a.glu) {
-      multiply(block.output, u, row, tile.rows, z, z_row);
-      for (std::size_t r = 0; r < tile.rows; ++r) {
-        T* to = h + r * row;
-        numbers->activation.glu(z + r * z_row, z + r * z_row + row, nullptr, a.residual ? to : nullptr, row, to);
-      }
-    } else if (a.residual) {
-      for (std::size_t i = 0; i < all; ++i) h[i] += u[i];
-    } else {
-      std::copy_n(u, all, h);
-    }
-    if (a.has_norms() && !a.prenorm) normalize(block.norm, h, h, tile.rows);
+    begin_block(block, h, u, tile.rows);
+    run_layer(block.layer, tile, u);
+    end_block(block, u, h, tile.rows);
   }
 }
 
@@ -176,7 +187,14 @@ void Streams<T>::Impl::run(const char* operation, std::span<const std::size_t> s
                                       const Signal<T>*);                                                             \
   template void Streams<T>::Impl::multiply(const Matrix<T>&, const T*, std::size_t, std::size_t, T*, std::size_t)    \
       const;                                                                                                         \
-  template void Streams<T>::Impl::mean(std::size_t, T*) const;
+  template void Streams<T>::Impl::mean(std::size_t, T*) const;                                                       \
+  template void Streams<T>::Impl::normalize(const NormRows<T>&, const T*, T*, std::size_t) const;                    \
+  template void Streams<T>::Impl::encode(const Signal<const T>&, std::size_t, std::size_t, std::size_t);             \
+  template void Streams<T>::Impl::encode(const Signal<const std::int64_t>&, std::size_t, std::size_t, std::size_t);  \
+  template void Streams<T>::Impl::begin_block(const Block<T>&, const T*, T*, std::size_t) const;                     \
+  template void Streams<T>::Impl::end_block(const Block<T>&, T*, T*, std::size_t) const;                             \
+  template void Streams<T>::Impl::run_layer(const Layer&, const Tile&, T*);                                          \
+  template void Streams<T>::Impl::pool(const Tile&);
 RTF_INSTANTIATE(float)
 RTF_INSTANTIATE(double)
 #undef RTF_INSTANTIATE

@@ -74,9 +74,14 @@ struct Streams<T>::Impl {
   template <class In>
   void run_tile(const Tile& tile, const Signal<const In>& in, std::size_t first, bool answers);
   void run_blocks(const Tile& tile);
+  // What a block does before its layer, from its input into that of the layer, and after it: the answer of the layer
+  // into the output.
+  void begin_block(const Block<T>& block, const T* from, T* to, std::size_t rows) const;
+  void end_block(const Block<T>& block, T* layer, T* to, std::size_t rows) const;
   // y becomes what lies between `before` and it.
   void mix(const Tile& tile);
-  void run_layer(const Layer& layer, const Tile& tile);
+  // In place.
+  void run_layer(const Layer& layer, const Tile& tile, T* rows);
   void normalize(const NormRows<T>& norm, const T* from, T* to, std::size_t rows) const;
   void pool(const Tile& tile);
   void multiply(const Matrix<T>& matrix, const T* from, std::size_t from_row, std::size_t rows, T* to,

@@ -11,6 +11,7 @@
 
 #include "core/atomic_file.h"
 #include "core/edit_distance.h"
+#include "core/printable.h"
 #include "rtf/error.h"
 #include "train/config_table.h"
 
@@ -212,23 +213,8 @@ void check_together(const Config& config, const std::string& file) {
       fmt::format("optimizer.warmup is {}, expected less than optimizer.total, {}", optimizer.warmup, optimizer.total));
 }
 
-}  // namespace
-
-std::vector<ConfigKey> config_keys() {
-  const Config defaults;
-  std::vector<ConfigKey> keys;
-  for (const Key& key : config_table()) {
-    const std::string meaning =
-        key.tasks.empty() ? key.meaning : fmt::format("{}: {}", fmt::join(key.tasks, ", "), key.meaning);
-    keys.push_back({key.path, type_text(key), value_text(key, defaults), meaning});
-  }
-  return keys;
-}
-
-Config load_config(const std::string& path, const std::vector<std::string>& overrides) {
-  std::vector<std::string> open;
-  Settings settings = read_settings(path, open);
-  apply_overrides(overrides, settings);
+// Every key and value checked; `path` is where the settings are from.
+Config resolve(const Settings& settings, const std::string& path) {
   Config config;
   for (const auto& [key, setting] : settings) {
     const Key& at = *find_key(key);
@@ -252,6 +238,41 @@ Config load_config(const std::string& path, const std::vector<std::string>& over
   }
   check_together(config, path);
   return config;
+}
+
+}  // namespace
+
+std::vector<ConfigKey> config_keys() {
+  const Config defaults;
+  std::vector<ConfigKey> keys;
+  for (const Key& key : config_table()) {
+    const std::string meaning =
+        key.tasks.empty() ? key.meaning : fmt::format("{}: {}", fmt::join(key.tasks, ", "), key.meaning);
+    keys.push_back({key.path, type_text(key), value_text(key, defaults), meaning});
+  }
+  return keys;
+}
+
+Config load_config(const std::string& path, const std::vector<std::string>& overrides) {
+  std::vector<std::string> open;
+  Settings settings = read_settings(path, open);
+  apply_overrides(overrides, settings);
+  return resolve(settings, path);
+}
+
+Config from_settings(const std::map<std::string, std::string>& values, const std::string& source) {
+  Settings settings;
+  for (const auto& [path, text] : values) {
+    if (!find_key(path)) fail_unknown(path, source);
+    try {
+      const YAML::Node value = YAML::Load(text);
+      if (!value.IsScalar() && !value.IsNull()) fail(fmt::format("{}: {} is not a single value", source, path));
+      settings[path] = {{value.IsNull() ? "null" : value.Scalar(), value.IsNull(), value.Tag() == "!"}, source};
+    } catch (const YAML::Exception&) {
+      fail(fmt::format("{}: {} is '{}', expected {}", source, path, printable(text), type_text(*find_key(path))));
+    }
+  }
+  return resolve(settings, source);
 }
 
 std::string to_yaml(const Config& config) {

@@ -128,6 +128,8 @@ std::string to_yaml(const Config& config);
 bool may_change(const std::string& path);
 // All other keys and their values as YAML: what a checkpoint belongs to.
 std::map<std::string, std::string> fixed_settings(const Config& config);
+// The config of such settings, all other keys at their defaults; errors name `source`.
+Config from_settings(const std::map<std::string, std::string>& settings, const std::string& source);
 
 // The first key in which two configs differ, and its values as YAML.
 struct ConfigDifference {

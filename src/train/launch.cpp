@@ -70,13 +70,6 @@ int go(
   return 0;
 }
 
-std::string checkpoint_path(const RunFolder& folder, const std::string& name) {
-  if (name == "latest") return folder.latest();
-  if (name == "previous") return folder.previous();
-  if (name == "best") return folder.best();
-  fail("checkpoint '" + name + "'; expected one of latest, previous, best");
-}
-
 bool exists(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored);
@@ -124,7 +117,7 @@ int resume_run(const std::string& path, const std::string& from, const std::vect
   const Config config = load_config(folder.config(), overrides);
   remove_temporaries(folder.checkpoints());
 
-  std::string checkpoint = checkpoint_path(folder, from);
+  std::string checkpoint = folder.checkpoint(from);
   if (from == "latest" && !exists(checkpoint)) checkpoint = folder.previous();
   const bool restores = from != "latest" || exists(checkpoint);
   if (!restores) begin_again(folder, options);
@@ -161,11 +154,7 @@ RunReport evaluate_run(const std::string& path, const std::string& checkpoint, c
   const Mode way = mode == "step" ? Mode::step : mode == "prefill" ? Mode::prefill : Mode::convolution;
   return with_plain_errors([&] {
     RunReport report;
-    report.checkpoint = checkpoint_path(folder, checkpoint);
-    if (checkpoint == "best" && !exists(report.checkpoint)) {
-      fail(path + " has no best weights before its first evaluation" +
-           (exists(folder.latest()) ? "; use --checkpoint latest" : ", and no checkpoint yet"));
-    }
+    report.checkpoint = folder.weights(checkpoint);
     const c10::Device device = set_up_torch(config.train);
     const Checkpoint saved = read_checkpoint(report.checkpoint);
     report.step = saved.position.step;

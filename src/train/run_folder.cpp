@@ -87,6 +87,23 @@ void RunFolder::begin(const Config& config) const {
   StagedFile(this->config(), to_yaml(config), operation).commit();
 }
 
+std::string RunFolder::checkpoint(const std::string& name) const {
+  if (name == "latest") return latest();
+  if (name == "previous") return previous();
+  if (name == "best") return best();
+  fail(ErrorCode::argument, fmt::format("checkpoint '{}'; expected one of latest, previous, best", name));
+}
+
+std::string RunFolder::weights(const std::string& name) const {
+  std::error_code ignored;
+  if (name == "best" && !fs::exists(best(), ignored)) {
+    fail(ErrorCode::argument,
+         fmt::format("{} has no best weights before its first evaluation{}", path_,
+                     fs::exists(latest(), ignored) ? "; use --checkpoint latest" : ", and no checkpoint yet"));
+  }
+  return checkpoint(name);
+}
+
 RunFolder RunFolder::open(const std::string& path) {
   const RunFolder run(path);
   if (!holds_run(run.path())) {

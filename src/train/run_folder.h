@@ -35,6 +35,10 @@ class RunFolder {
   std::string latest() const { return checkpoints() + "/" + latest_file; }
   std::string previous() const { return checkpoints() + "/" + previous_file; }
   std::string best() const { return checkpoints() + "/" + best_file; }
+  // One of these by its name: latest, previous or best.
+  std::string checkpoint(const std::string& name) const;
+  // The same, refused with what to do when it is `best` and there is none yet.
+  std::string weights(const std::string& name) const;
 
  private:
   explicit RunFolder(std::string path);
