@@ -72,7 +72,7 @@ const char* rtf_version(void) { return rtf::version; }
 const char* rtf_last_error(void) { return rtf::c_api::last_error; }
 
 const char* rtf_status_name(rtf_status status) {
-  switch (status) {
+  switch (rtf::c_api::number_of(status)) {
     case RTF_OK:
       return "ok";
     case RTF_ERROR_ARGUMENT:

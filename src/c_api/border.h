@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <span>
 #include <utility>
 
@@ -27,6 +28,15 @@ template <class T>
 T& required(const char* operation, const char* what, T* pointer) {
   if (pointer == nullptr) fail(ErrorCode::argument, operation, "{} is null", what);
   return *pointer;
+}
+
+// C may hand over any number as an enum, and C++ may not read it as one.
+template <class Enum>
+int number_of(const Enum& value) {
+  int number;
+  static_assert(sizeof number == sizeof value);
+  std::memcpy(&number, &value, sizeof number);
+  return number;
 }
 
 // NULL is an array of no numbers.

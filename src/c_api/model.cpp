@@ -23,14 +23,14 @@ rtf_layer_info info_of(const LayerRealization& layer) {
           order_of(layer.realization), layer.pole_radius, layer.error};
 }
 
-rtf_model to_handle(const ModelFile& file, rtf_precision precision) {
+rtf_model to_handle(const ModelFile& file, int precision) {
   if (precision == RTF_F32) return {stream::Model<float>(file), {}};
   if (precision == RTF_F64) return {stream::Model<double>(file), {}};
-  fail(ErrorCode::argument, loading, "precision {}; RTF_F32 or RTF_F64 is needed", static_cast<int>(precision));
+  fail(ErrorCode::argument, loading, "precision {}; RTF_F32 or RTF_F64 is needed", precision);
 }
 
 template <class Read>
-rtf_status load(rtf_precision precision, rtf_model** model, Read&& read) noexcept {
+rtf_status load(int precision, rtf_model** model, Read&& read) noexcept {
   return make_handle(loading, model, [&] {
     const ModelFile file = read();
     rtf_model handle = to_handle(file, precision);
@@ -49,11 +49,11 @@ using namespace rtf::c_api;
 extern "C" {
 
 rtf_status rtf_model_load(const char* path, rtf_precision precision, rtf_model** model) {
-  return load(precision, model, [&] { return read_model(&required(loading, "path", path)); });
+  return load(number_of(precision), model, [&] { return read_model(&required(loading, "path", path)); });
 }
 
 rtf_status rtf_model_load_bytes(const void* bytes, size_t size, rtf_precision precision, rtf_model** model) {
-  return load(precision, model, [&] {
+  return load(number_of(precision), model, [&] {
     return read_model(array(loading, "bytes", static_cast<const std::byte*>(bytes), size), "model bytes");
   });
 }

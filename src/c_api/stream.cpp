@@ -74,7 +74,10 @@ void prefill(Streams<T>& streams, const rtf_streams& handle, const size_t* which
 template <class T>
 rtf_status prefill(rtf_streams* handle, const size_t* which, size_t count, const T* in,
                    const rtf_layout* in_layout) noexcept {
-  return guarded(prefilling, [&] { prefill(streams_of<T>(prefilling, handle), *handle, which, count, in, in_layout); });
+  return guarded(prefilling, [&] {
+    Streams<T>& streams = streams_of<T>(prefilling, handle);
+    prefill(streams, *handle, which, count, in, in_layout);
+  });
 }
 
 template <class T>
