@@ -98,7 +98,7 @@ install-core: core
 	@$(TOOLS) cmake --install build/core --prefix "$(PREFIX)"
 
 format:
-	@git ls-files '*.h' '*.cpp' '*.cu' | xargs clang-format -i
+	@git ls-files '*.c' '*.h' '*.cpp' '*.cu' | xargs clang-format -i
 
 clean:
 	@rm -rf build

@@ -1,7 +1,6 @@
 #include "common.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -12,7 +11,6 @@
 #include "core/atomic_file.h"
 #include "core/printable.h"
 #include "entry.h"
-#include "rtf/correction.h"
 #include "rtf/error.h"
 
 namespace rtf::cli {
@@ -49,13 +47,6 @@ DataType data_type(const std::string& name) { return name == "f32" ? DataType::f
 
 const Coefficients& coefficients(const AnyTransferFunction& filter) {
   return std::visit([](const auto& value) -> const Coefficients& { return value; }, filter);
-}
-
-TransferFunction plain_filter(const std::string& path, const AnyTransferFunction& filter) {
-  const auto* trained = std::get_if<TrainedTransferFunction>(&filter);
-  if (!trained) return std::get<TransferFunction>(filter);
-  require_memory(static_cast<double>(trained->length), fmt::format("{}: a kernel of {} points", path, trained->length));
-  return naming(path, [&] { return correct(*trained); });
 }
 
 AnyTransferFunction coefficients_or_hint(AnyFilter file, const std::string& path, const std::string& hint) {
@@ -105,21 +96,6 @@ void say(const CommonOptions& options, const std::string& line) {
 void warn(const CommonOptions& options, const std::string& command, const std::string& line) {
   if (!options.quiet && !line.empty())
     fmt::print(stderr, "rtf {}: warning: {}\n", command, printable(line, line.size()));
-}
-
-std::string without_operation(const Error& error) {
-  const std::string text = error.what();
-  return text.substr(text.find("] ") + 2);
-}
-
-void require_memory(double doubles, const std::string& what) {
-  const double needed = 8 * doubles;
-  const double present = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGE_SIZE));
-  if (needed > present) {
-    throw Error(ErrorCode::unsupported, "memory",
-                fmt::format("{} needs at least {:.0f} GB of memory, this machine has {:.0f} GB", what, needed / 1e9,
-                            present / 1e9));
-  }
 }
 
 std::string table(const std::vector<std::pair<std::string, std::string>>& rows) {

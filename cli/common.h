@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "core/file_errors.h"
 #include "rtf/error.h"
 #include "rtf/filter_file.h"
 #include "rtf/kernel.h"
@@ -61,8 +62,6 @@ CLI::Option* add_data_type(CLI::App& command, std::string& name, const std::stri
 DataType data_type(const std::string& name);
 
 const Coefficients& coefficients(const AnyTransferFunction& filter);
-// The filter of the recurrence: a trained file is corrected, and errors of that name it.
-TransferFunction plain_filter(const std::string& path, const AnyTransferFunction& filter);
 
 // to_coefficients(), whose refusal of channels that doubles do not hold so ends with a hint at what can be done.
 AnyTransferFunction coefficients_or_hint(AnyFilter file, const std::string& path, const std::string& hint);
@@ -81,22 +80,6 @@ inline constexpr std::size_t largest_order_with_norms = 256;
 // The line that says what was done, on standard output.
 void say(const CommonOptions& options, const std::string& line);
 void warn(const CommonOptions& options, const std::string& command, const std::string& line);
-
-// The message of an error, less the operation that it begins with.
-std::string without_operation(const Error& error);
-
-// Runs a computation on the filter of `path`; errors that come out of it name the file.
-template <class F>
-auto naming(const std::string& path, F&& compute) {
-  try {
-    return compute();
-  } catch (const Error& error) {
-    throw Error(error.code(), "command", path + ": " + without_operation(error));
-  }
-}
-
-// Refuses what cannot fit instead of letting the system end the program. `doubles` is a low estimate.
-void require_memory(double doubles, const std::string& what);
 
 // "  label   value" rows for people.
 std::string table(const std::vector<std::pair<std::string, std::string>>& rows);

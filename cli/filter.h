@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "common.h"
+#include "core/runnable_filter.h"
 #include "rtf/filter.h"
-#include "runnable_filter.h"
 
 namespace rtf::cli {
 

@@ -10,9 +10,9 @@
 #include "core/array_bytes.h"
 #include "core/atomic_file.h"
 #include "core/npy_bytes.h"
+#include "core/runnable_filter.h"
 #include "rtf/conversion.h"
 #include "rtf/response.h"
-#include "runnable_filter.h"
 
 namespace rtf::cli {
 namespace {

@@ -11,8 +11,8 @@
 #include "core/atomic_file.h"
 #include "core/conditioning.h"
 #include "core/rounding.h"
+#include "core/runnable_filter.h"
 #include "rtf/response.h"
-#include "runnable_filter.h"
 
 namespace rtf::cli {
 namespace {

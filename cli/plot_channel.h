@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "core/runnable_filter.h"
 #include "rtf/cascade.h"
-#include "runnable_filter.h"
 
 namespace rtf::cli {
 

@@ -7,6 +7,7 @@
 
 #include "common.h"
 #include "core/atomic_file.h"
+#include "core/runnable_filter.h"
 #include "progress_executor.h"
 #include "rtf/correction.h"
 

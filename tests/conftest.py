@@ -1,6 +1,6 @@
 """How the tests start the programs. RTF_COMMAND names the command; the default is the release build.
 RTF_TORCH_LIBRARY names the library of operators and RTF_MODEL_RUNNER the program of model_runner.cpp; without them the
-tests that need PyTorch are skipped."""
+tests that need PyTorch are skipped. RTF_LIBRARY names librtf.so and RTF_WRITE_MODELS the program of write_models.cpp."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def rtf_raw(tmp_path):
 
 def from_environment(name):
     if not os.environ.get(name):
-        pytest.skip(f"{name} is not set: this build has no PyTorch part")
+        pytest.skip(f"{name} is not set: this build has no such part")
     return os.environ[name]
 
 

@@ -17,8 +17,11 @@
 #include <mutex>
 #include <vector>
 
+#include "core/safetensors_bytes.h"
 #include "random_model.h"
+#include "rtf.h"
 #include "rtf/stream.h"
+#include "stream/model_tensors.h"
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they have functions of these names themselves
 
@@ -180,8 +183,95 @@ void expect_quiet(std::uint64_t seed) {
   }
 }
 
+// The functions of rtf.h by the type of their samples.
+template <class T>
+struct C;
+template <>
+struct C<float> {
+  static constexpr rtf_precision precision = RTF_F32;
+  static constexpr auto step = rtf_stream_step_f32, process = rtf_stream_process_f32;
+  static constexpr auto step_tokens = rtf_stream_step_tokens_f32, process_tokens = rtf_stream_process_tokens_f32;
+  static constexpr auto prefill = rtf_stream_prefill_f32, answer = rtf_stream_answer_f32;
+  static constexpr auto answer_pair = rtf_stream_answer_pair_f32;
+  static constexpr auto whole = rtf_sequences_process_f32;
+  static constexpr auto whole_tokens = rtf_sequences_process_tokens_f32;
+};
+template <>
+struct C<double> {
+  static constexpr rtf_precision precision = RTF_F64;
+  static constexpr auto step = rtf_stream_step_f64, process = rtf_stream_process_f64;
+  static constexpr auto step_tokens = rtf_stream_step_tokens_f64, process_tokens = rtf_stream_process_tokens_f64;
+  static constexpr auto prefill = rtf_stream_prefill_f64, answer = rtf_stream_answer_f64;
+  static constexpr auto answer_pair = rtf_stream_answer_pair_f64;
+  static constexpr auto whole = rtf_sequences_process_f64;
+  static constexpr auto whole_tokens = rtf_sequences_process_tokens_f64;
+};
+
+template <class T>
+void expect_quiet_through_c(std::uint64_t seed) {
+  RandomModels random(seed);
+  for (int round = 0; round < 40; ++round) {
+    const Architecture a = random.architecture();
+    const ModelFile file = random.model(a, std::is_same_v<T, float> ? DataType::f32 : DataType::f64);
+    const std::string bytes = safetensors_bytes(from_model(file), "model");
+    rtf_model* model = nullptr;
+    rtf_streams* streams = nullptr;
+    rtf_sequences* sequences = nullptr;
+    rtf_model_info info;
+    std::size_t ids[2] = {};
+    bool good = rtf_model_load_bytes(bytes.data(), bytes.size(), C<T>::precision, &model) == RTF_OK &&
+                rtf_model_describe(model, &info) == RTF_OK && rtf_stream_new(model, 3, &streams) == RTF_OK &&
+                rtf_sequences_new(model, 37, &sequences) == RTF_OK && rtf_stream_join(streams, &ids[0]) == RTF_OK &&
+                rtf_stream_join(streams, &ids[1]) == RTF_OK;
+    ASSERT_TRUE(good) << rtf_last_error();
+    constexpr std::size_t length = 37;
+    const bool pair = a.decoder == Architecture::Decoder::pair;
+    const std::size_t outputs = pair ? 0 : a.outputs;
+    const std::vector<T> in(2 * length * a.features, T(0.5));
+    const std::vector<std::int64_t> tokens(2 * length, 0);
+    std::vector<T> out(2 * length * a.outputs);
+    std::vector<std::byte> saved(info.state_bytes);
+    const rtf_layout from = rtf_channels_last(2, length, info.inputs), to = rtf_length_last(2, outputs, length);
+    const bool pools = pair || a.decoder == Architecture::Decoder::pool;
+    const rtf_layout answers = rtf_channels_last(pair ? 1 : 2, pools ? 1 : length, a.outputs);
+    const auto expect = [&](rtf_status status) { good = good && status == RTF_OK; };
+    const auto all = [&] {
+      if (a.vocabulary > 0) {
+        expect(C<T>::step_tokens(streams, ids, 2, tokens.data(), 2, out.data(), 2 * outputs));
+        expect(C<T>::process_tokens(streams, nullptr, 2, tokens.data(), &from, out.data(), &to));
+        expect(rtf_stream_prefill_tokens(streams, ids, 2, tokens.data(), &from));
+        expect(C<T>::whole_tokens(sequences, tokens.data(), &from, out.data(), &answers));
+      } else {
+        expect(C<T>::step(streams, ids, 2, in.data(), 2 * a.features, out.data(), 2 * outputs));
+        expect(C<T>::process(streams, nullptr, 2, in.data(), &from, out.data(), &to));
+        expect(C<T>::prefill(streams, ids, 2, in.data(), &from));
+        expect(C<T>::whole(sequences, in.data(), &from, out.data(), &answers));
+      }
+      if (a.decoder == Architecture::Decoder::pool) expect(C<T>::answer(streams, ids[0], out.data(), outputs));
+      if (pair) expect(C<T>::answer_pair(streams, ids[0], ids[1], out.data(), a.outputs));
+      std::size_t fork = 0;
+      expect(rtf_stream_save(streams, ids[0], saved.data(), saved.size()));
+      expect(rtf_stream_restore(streams, ids[1], saved.data(), saved.size()));
+      expect(rtf_stream_fork(streams, ids[0], &fork));
+      expect(rtf_stream_leave(streams, fork));
+      expect(rtf_stream_swap(streams, model, 0));
+      expect(rtf_stream_reset(streams, ids[0]));
+    };
+    const Counts counts = counted(all);
+    EXPECT_TRUE(good) << rtf_last_error();
+    EXPECT_EQ(counts.allocations, 0);
+    EXPECT_EQ(counts.locks, 0);
+    EXPECT_EQ(signal_of_silent(all), 0);
+    rtf_sequences_free(sequences);
+    rtf_stream_free(streams);
+    rtf_model_free(model);
+  }
+}
+
 TEST(StreamQuiet, Float) { expect_quiet<float>(1); }
 TEST(StreamQuiet, Double) { expect_quiet<double>(2); }
+TEST(StreamQuiet, FloatThroughC) { expect_quiet_through_c<float>(3); }
+TEST(StreamQuiet, DoubleThroughC) { expect_quiet_through_c<double>(4); }
 
 }  // namespace
 }  // namespace rtf::stream

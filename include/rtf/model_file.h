@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -86,6 +87,8 @@ void validate(const ModelFile& file, const char* operation);
 // One safetensors file: "format", "architecture" and "crc32" in its metadata. Checked against its own checksum and
 // against its architecture before it is handed out.
 ModelFile read_model(const std::string& path);
+// The same of the bytes of such a file, which errors call `name`.
+ModelFile read_model(std::span<const std::byte> bytes, const std::string& name);
 
 // Appears whole or not at all.
 void write_model(const std::string& path, const ModelFile& file);

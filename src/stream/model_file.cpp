@@ -9,6 +9,7 @@
 #include "core/checksum.h"
 #include "core/json.h"
 #include "core/printable.h"
+#include "core/safetensors_bytes.h"
 #include "rtf/safetensors.h"
 #include "stream/model_tensors.h"
 
@@ -229,6 +230,11 @@ ModelFile to_model(TensorFile tensors, const std::string& path) {
 }
 
 ModelFile read_model(const std::string& path) { return to_model(read_safetensors(path), path); }
+
+ModelFile read_model(std::span<const std::byte> bytes, const std::string& name) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return to_model(parse_safetensors(text, name), name);
+}
 
 TensorFile from_model(const ModelFile& file) {
   validate(file, "write_model");

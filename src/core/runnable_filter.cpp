@@ -1,17 +1,20 @@
-#include "runnable_filter.h"
+#include "core/runnable_filter.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 #include <optional>
 #include <utility>
 
-#include "common.h"
+#include "core/file_errors.h"
+#include "rtf/correction.h"
 #include "rtf/executor.h"
 #include "rtf/kernel.h"
 #include "rtf/reduce.h"
 #include "rtf/stability.h"
 
-namespace rtf::cli {
+namespace rtf {
 
 using Systems = std::vector<System>;
 
@@ -92,6 +95,13 @@ RunnableFilter for_signals(RunnableFilter filter) {
   return filter;
 }
 
+TransferFunction plain_filter(const std::string& path, const AnyTransferFunction& filter) {
+  const auto* trained = std::get_if<TrainedTransferFunction>(&filter);
+  if (!trained) return std::get<TransferFunction>(filter);
+  require_memory(static_cast<double>(trained->length), fmt::format("{}: a kernel of {} points", path, trained->length));
+  return naming(path, [&] { return correct(*trained); });
+}
+
 std::size_t channels_of(const RunnableFilter& filter) {
   if (const auto* systems = std::get_if<Systems>(&filter)) return systems->size();
   const auto* trained = std::get_if<TrainedTransferFunction>(&filter);
@@ -155,4 +165,4 @@ std::optional<TransferFunction> coefficients_for_norms(const std::string& path, 
   return join_channels(channels);
 }
 
-}  // namespace rtf::cli
+}  // namespace rtf

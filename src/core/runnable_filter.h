@@ -10,7 +10,7 @@
 #include "rtf/cascade.h"
 #include "rtf/filter_file.h"
 
-namespace rtf::cli {
+namespace rtf {
 
 // Channels that are given as poles and zeros or as sections (zpk, sos) stay so, because the coefficients of a narrow
 // filter do not fit doubles. Those of any other form are transfer functions or, where these lose digits, sections
@@ -25,6 +25,9 @@ RunnableFilter for_signals(RunnableFilter filter);
 std::size_t channels_of(const RunnableFilter& filter);
 std::size_t order_of(const RunnableFilter& filter);  // no less than that of any channel
 
+// The filter of the recurrence: a trained file is corrected, and errors of that name it.
+TransferFunction plain_filter(const std::string& path, const AnyTransferFunction& filter);
+
 // The transfer function, a trained one corrected; factors are multiplied out, or refused. Errors name the file.
 TransferFunction coefficients_of(const std::string& path, const RunnableFilter& filter);
 // The sections in a row, or the one transfer function.
@@ -36,4 +39,4 @@ std::optional<TransferFunction> held_coefficients(const System& channel);
 // Those of all channels, a trained filter corrected.
 std::optional<TransferFunction> coefficients_for_norms(const std::string& path, const RunnableFilter& filter);
 
-}  // namespace rtf::cli
+}  // namespace rtf

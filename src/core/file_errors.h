@@ -1,0 +1,29 @@
+// Refusals that name the file which the refused numbers came from.
+#pragma once
+
+#include <string>
+
+#include "rtf/error.h"
+
+namespace rtf {
+
+// The message of an error, less the operation that it begins with.
+std::string without_operation(const Error& error);
+
+// The same error, its message beginning with the file.
+Error named(const std::string& path, const Error& error);
+
+// Runs a computation on the filter of `path`; errors that come out of it name the file.
+template <class F>
+auto naming(const std::string& path, F&& compute) {
+  try {
+    return compute();
+  } catch (const Error& error) {
+    throw named(path, error);
+  }
+}
+
+// Refuses what cannot fit instead of letting the system end the program. `doubles` is a low estimate.
+void require_memory(double doubles, const std::string& what);
+
+}  // namespace rtf
