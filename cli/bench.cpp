@@ -64,25 +64,22 @@ StepFigures measure(const stream::Model<T>& model, std::size_t steps) {
   const std::size_t one = streams.join();
   const bool pair = model.architecture().decoder == Architecture::Decoder::pair;
   std::vector<T> out(pair ? 0 : model.outputs());
-  const auto step = [&](std::size_t i) {
-    streams.step({&one, 1}, std::span<const In>(samples).subspan(i % kept * inputs, inputs), std::span<T>(out));
-  };
-  std::vector<double> seconds(steps);
-  for (std::size_t i = 0; i < std::max<std::size_t>(steps / 10, 100); ++i) step(i);
-  std::vector<double> undisturbed(steps);  // touched before the clock runs
+  std::vector<double> seconds(steps), undisturbed(steps);  // touched before the clock runs
   std::size_t count = 0;
-  const rusage begin = usage_of(RUSAGE_THREAD);
-  long switches = begin.ru_nivcsw;
-  for (std::size_t i = 0; i < steps; ++i) {
+  long switches = 0;
+  const auto step = [&](std::size_t i) {
     const Clock::time_point from = Clock::now();
-    step(i);
-    seconds[i] = seconds_since(from);
+    streams.step({&one, 1}, std::span<const In>(samples).subspan(i % kept * inputs, inputs), std::span<T>(out));
+    seconds[i % steps] = seconds_since(from);
     const long now = usage_of(RUSAGE_THREAD).ru_nivcsw;
-    if (now == switches) undisturbed[count++] = seconds[i];
+    if (now == switches) undisturbed[count++] = seconds[i % steps];
     switches = now;
-  }
+  };
+  for (std::size_t i = 0; i < std::max<std::size_t>(steps / 10, 100); ++i, count = 0) step(i);
+  const long faults = usage_of(RUSAGE_THREAD).ru_minflt;
+  for (std::size_t i = 0; i < steps; ++i) step(i);
   StepFigures figures;
-  figures.page_faults = static_cast<std::size_t>(usage_of(RUSAGE_THREAD).ru_minflt - begin.ru_minflt);
+  figures.page_faults = static_cast<std::size_t>(usage_of(RUSAGE_THREAD).ru_minflt - faults);
   undisturbed.resize(count);
   figures.disturbed = steps - count;
   figures.steps_per_second = static_cast<double>(steps) / std::accumulate(seconds.begin(), seconds.end(), 0.0);

@@ -184,13 +184,13 @@ TEST(NarrowWeights, AreReadAsFewerBytes) {
   a.channels = 64;
   a.layers = 2;
   a.vocabulary = 100;
-  a.outputs = 16;
+  a.outputs = 64;
   a.length = 8;
   const ModelFile f32 = random.model(a, DataType::f32);
   ModelFile bf16 = f32, int8 = f32;
   round_weights(bf16, DataType::bf16);
   round_weights(int8, DataType::int8);
-  const std::size_t weights = 2 * 128 * 64 + 100 * 64 + 16 * 64, rows = 2 * 128 + 112 + 16;
+  const std::size_t weights = 2 * 128 * 64 + 100 * 64 + 64 * 64, rows = 2 * 128 + 112 + 64;
   const std::size_t all = stream::Model<float>(f32).weight_bytes();
   EXPECT_EQ(all - stream::Model<float>(bf16).weight_bytes(), 2 * weights);
   EXPECT_EQ(all - stream::Model<float>(int8).weight_bytes(), 3 * weights - 4 * rows);

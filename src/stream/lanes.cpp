@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <type_traits>
 
 #include "cpu/simd.h"
 
@@ -11,6 +10,7 @@
 #include "hwy/foreach_target.h"
 // foreach_target comes first.
 #include "hwy/highway.h"
+#include "stream/block_count.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rtf::stream {
@@ -22,106 +22,6 @@ template <class T>
 using Tag = hn::ScalableTag<T>;
 template <class T>
 using Vec = hn::Vec<Tag<T>>;
-
-// A number of vectors that is known when the loops over them are compiled.
-template <int count>
-struct Count {
-  static constexpr int value = count;
-};
-
-// run(Count<vectors>) for a block of 1 to `most` vectors.
-template <int most, class Run>
-HWY_INLINE void with_count(std::size_t vectors, Run&& run) {
-  if constexpr (most > 0) {
-    if (vectors == most) {
-      run(Count<most>());
-    } else {
-      with_count<most - 1>(vectors, run);
-    }
-  }
-}
-
-// Bits of a bfloat16.
-using Bfloat16 = std::uint16_t;
-
-template <class T>
-HWY_INLINE Vec<T> load_weights(const T* from) {
-  return hn::Load(Tag<T>(), from);
-}
-HWY_INLINE Vec<float> load_weights(const Bfloat16* from) {
-  const hn::RebindToUnsigned<Tag<float>> bits;
-  const hn::Rebind<Bfloat16, Tag<float>> narrow;
-  return hn::BitCast(Tag<float>(), hn::ShiftLeft<16>(hn::PromoteTo(bits, hn::Load(narrow, from))));
-}
-HWY_INLINE Vec<float> load_weights(const std::int8_t* from) {
-  const hn::RebindToSigned<Tag<float>> whole;
-  const hn::Rebind<std::int8_t, Tag<float>> narrow;
-  return hn::ConvertTo(Tag<float>(), hn::PromoteTo(whole, hn::Load(narrow, from)));
-}
-
-// Whole numbers are summed before they are scaled.
-template <class W>
-constexpr bool is_scaled = std::is_same_v<W, std::int8_t>;
-
-template <class T, class W, int vectors, int rows>
-HWY_INLINE void multiply_rows(const W* HWY_RESTRICT weights, const T* HWY_RESTRICT bias, const T* HWY_RESTRICT scale,
-                              std::size_t inputs, const T* HWY_RESTRICT x, std::size_t x_stride, T* HWY_RESTRICT y,
-                              std::size_t y_stride) {
-  const Tag<T> d;
-  const std::size_t lanes = hn::Lanes(d);
-  Vec<T> sum[rows][vectors];
-  for (int v = 0; v < vectors; ++v)
-    for (int r = 0; r < rows; ++r) sum[r][v] = is_scaled<W> ? hn::Zero(d) : hn::Load(d, bias + v * lanes);
-  for (std::size_t i = 0; i < inputs; ++i, weights += vectors * lanes) {
-    Vec<T> in[rows];
-    for (int r = 0; r < rows; ++r) in[r] = hn::Set(d, x[r * x_stride + i]);
-    for (int v = 0; v < vectors; ++v) {
-      const Vec<T> w = load_weights(weights + v * lanes);
-      for (int r = 0; r < rows; ++r) sum[r][v] = hn::MulAdd(w, in[r], sum[r][v]);
-    }
-  }
-  for (int v = 0; v < vectors; ++v)
-    for (int r = 0; r < rows; ++r) {
-      if constexpr (is_scaled<W>)
-        sum[r][v] = hn::MulAdd(sum[r][v], hn::Load(d, scale + v * lanes), hn::Load(d, bias + v * lanes));
-      hn::Store(sum[r][v], d, y + r * y_stride + v * lanes);
-    }
-}
-
-template <class T, class W>
-void multiply(const LaneMatrix<T>& matrix, const T* x, std::size_t x_stride, std::size_t rows, T* y,
-              std::size_t y_stride) {
-  const std::size_t lanes = hn::Lanes(Tag<T>()), inputs = matrix.inputs;
-  each_block(matrix.vectors, matrix_block, [&](std::size_t first, std::size_t width) {
-    with_count<matrix_block>(width, [&](auto count) {
-      constexpr int vectors = decltype(count)::value;
-      const W* block = static_cast<const W*>(matrix.weights) + first * lanes * inputs;
-      const T* bias = matrix.bias + first * lanes;
-      const T* scale = is_scaled<W> ? matrix.scale + first * lanes : nullptr;
-      T* out = y + first * lanes;
-      std::size_t r = 0;
-      for (; r + 2 <= rows; r += 2)
-        multiply_rows<T, W, vectors, 2>(block, bias, scale, inputs, x + r * x_stride, x_stride, out + r * y_stride,
-                                        y_stride);
-      if (r < rows)
-        multiply_rows<T, W, vectors, 1>(block, bias, scale, inputs, x + r * x_stride, x_stride, out + r * y_stride,
-                                        y_stride);
-    });
-  });
-}
-
-template <class T, class W>
-void widen(const void* row, T scale, std::size_t vectors, T* y) {
-  const Tag<T> d;
-  const std::size_t lanes = hn::Lanes(d);
-  for (std::size_t i = 0; i < vectors * lanes; i += lanes) {
-    const Vec<T> weights = load_weights(static_cast<const W*>(row) + i);
-    hn::Store(is_scaled<W> ? hn::Mul(weights, hn::Set(d, scale)) : weights, d, y + i);
-  }
-}
-
-template <class T, class W>
-constexpr WeightLanes<T> weight_lanes{sizeof(W), multiply<T, W>, widen<T, W>};
 
 // run(Count<vectors>, numbers, h0, states from this block on, u) for every block of channels and every row.
 template <class T, int numbers_a_term, int states_a_term, class Run>
@@ -264,15 +164,7 @@ void layer_norm(const T* x, const T* weight, const T* bias, std::size_t channels
 
 template <class T>
 const Lanes<T>& table() {
-  static const Lanes<T> functions = [] {
-    Lanes<T> all{hn::Lanes(Tag<T>()), weight_lanes<T, T>, {}, {}, companion<T>, sos<T>, modal<T>,
-                 affine<T>,           layer_norm<T>};
-    if constexpr (std::is_same_v<T, float>) {
-      all.bf16 = weight_lanes<T, Bfloat16>;
-      all.int8 = weight_lanes<T, std::int8_t>;
-    }
-    return all;
-  }();
+  static const Lanes<T> functions{hn::Lanes(Tag<T>()), companion<T>, sos<T>, modal<T>, affine<T>, layer_norm<T>};
   return functions;
 }
 

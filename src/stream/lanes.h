@@ -36,31 +36,9 @@ template <class T>
 using RunLanes = void (*)(const LaneRecurrence<T>& layer, const LaneState<T>* states, std::size_t rows, T* u,
                           std::size_t stride);
 
-// Weights: (blocks, inputs, vectors of the block), in the type of the function that reads them.
-template <class T>
-struct LaneMatrix {
-  const void* weights;
-  const T* bias;
-  const T* scale;  // a number an output, of int8
-  std::size_t inputs, vectors;
-};
-
-// Weights that are kept in one type and computed with in another.
-template <class T>
-struct WeightLanes {
-  std::size_t bytes;  // of a weight
-  // y = weights x + bias for each row.
-  void (*multiply)(const LaneMatrix<T>& matrix, const T* x, std::size_t x_stride, std::size_t rows, T* y,
-                   std::size_t y_stride);
-  // A row of an embedding, times `scale` where it is int8.
-  void (*widen)(const void* row, T scale, std::size_t vectors, T* y);
-};
-
 template <class T>
 struct Lanes {
   std::size_t lanes;
-
-  WeightLanes<T> full, bf16, int8;  // the narrow ones for float alone
 
   // Taps oldest first, a then b of each: (blocks, order, 2, vectors of the block). State: a ring of `order` samples.
   RunLanes<T> companion;

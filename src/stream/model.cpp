@@ -49,14 +49,17 @@ class Model<T>::Impl::Packer {
     matrix.vectors = parts * padded / lanes;
     matrix.bias = rows<T>(layer.bias, part);
     matrix.scale = scales(layer, part);
-    matrix.weights = weights(layer, parts * padded * inputs, [&](auto&& put) {
+    const std::size_t share = model_.weights.share();
+    const auto whole = [&](std::size_t vectors) { return (vectors + share - 1) / share * share * lanes; };
+    matrix.weights = weights(layer, whole(matrix.vectors) * inputs, [&](auto&& put) {
       each_block(matrix.vectors, matrix_block, [&](std::size_t first, std::size_t width) {
-        const std::size_t block = first * lanes * inputs;
         for (std::size_t lane = 0; lane < width * lanes; ++lane) {
           const std::size_t at = first * lanes + lane, within = at % padded;
           if (within >= part) continue;
-          const std::size_t from = (at / padded * part + within) * inputs;
-          for (std::size_t i = 0; i < inputs; ++i) put(block + i * width * lanes + lane, from + i);
+          const std::size_t from = (at / padded * part + within) * inputs, vector = lane / lanes;
+          const std::size_t to =
+              whole(first) * inputs + (vector / share * lanes + lane % lanes) * share + vector % share;
+          for (std::size_t i = 0; i < inputs; ++i) put(to + i * whole(width), from + i);
         }
       });
     });
@@ -98,15 +101,15 @@ class Model<T>::Impl::Packer {
       return take<W>(count,
                      [&](W* array) { fill([&](std::size_t to, std::size_t from) { array[to] = narrow(from); }); });
     };
-    if (&model_.weights == &model_.lanes.bf16)
+    if (model_.weight_type == DataType::bf16)
       return as(std::uint16_t{}, [&](std::size_t i) { return bfloat16_bits(layer.weight[i]); });
-    if (&model_.weights == &model_.lanes.int8)
+    if (model_.weight_type == DataType::int8)
       return as(std::int8_t{}, [whole = memory_ == nullptr ? std::vector<double>() : whole_weights(layer)](
                                    std::size_t i) { return static_cast<std::int8_t>(whole[i]); });
     return as(T{}, [&](std::size_t i) { return static_cast<T>(layer.weight[i]); });
   }
   const T* scales(const Linear& layer, std::size_t part) {
-    return &model_.weights == &model_.lanes.int8 ? rows<T>(layer.scale, part) : nullptr;
+    return model_.weight_type == DataType::int8 ? rows<T>(layer.scale, part) : nullptr;
   }
 
   const Impl& model_;
@@ -118,10 +121,14 @@ namespace {
 
 // Double arithmetic takes narrow weights as wide as itself: it is for accuracy.
 template <class T>
-const WeightLanes<T>& weight_lanes(const ModelFile& file) {
-  const Lanes<T>& lanes = lanes_of<T>(instruction_set());
-  if (std::is_same_v<T, double> || !file.weights) return lanes.full;
-  return file.weights == DataType::bf16 ? lanes.bf16 : lanes.int8;
+DataType type_of_weights(const ModelFile& file) {
+  if constexpr (std::is_same_v<T, double>) return DataType::f64;
+  return file.weights.value_or(DataType::f32);
+}
+template <class T>
+const WeightLanes<T>& weight_lanes(DataType type) {
+  const MatrixLanes<T>& lanes = matrix_lanes_of<T>(instruction_set());
+  return type == DataType::bf16 ? lanes.bf16 : type == DataType::int8 ? lanes.int8 : lanes.full;
 }
 
 // --- The three forms, in the order of lanes.h -----------------------------------------------------------------------
@@ -259,7 +266,8 @@ template <class T>
 Model<T>::Impl::Impl(const ModelFile& file)
     : architecture(file.architecture),
       lanes(lanes_of<T>(instruction_set())),
-      weights(weight_lanes<T>(file)),
+      weight_type(type_of_weights<T>(file)),
+      weights(weight_lanes<T>(weight_type)),
       activation(cpu::activation_lanes<T>(instruction_set())),
       row(row_size(file.architecture.channels)) {
   constexpr const char* operation = "stream::Model";

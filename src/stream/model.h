@@ -11,6 +11,7 @@
 #include "rtf/stream.h"
 #include "rtf/workspace.h"
 #include "stream/lanes.h"
+#include "stream/matrix_lanes.h"
 
 namespace rtf::stream {
 
@@ -59,7 +60,8 @@ struct Model<T>::Impl {
 
   Architecture architecture;
   const Lanes<T>& lanes;
-  const WeightLanes<T>& weights;  // of matrices and embeddings
+  DataType weight_type;           // of matrices and embeddings
+  const WeightLanes<T>& weights;  // likewise
   const cpu::ActivationLanes<T>& activation;
   std::size_t row = 0;  // row_size(channels)
 

@@ -161,7 +161,7 @@ double answer_error(const SequenceModelImpl& model, const ModelFile& file) {
   const at::NoGradGuard no_grad;
   SequenceModelOptions options = model.options;
   options.bfloat16 = false;
-  const SequenceModel wide(options);
+  SequenceModel wide(options);
   wide->to(at::kDouble);
   wide->eval();
   const Weights weights(model);
