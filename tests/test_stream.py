@@ -114,7 +114,7 @@ def test_narrow_weights_equal_scipy(stream, tmp_path, name, weights):
         "int8_without_scale": "encoder.scale is missing",
         "int8_scale_0": "encoder has the scale 0 in row 0; positive ones are needed",
         "int8_scale_negative": "the scale -1 in row 0",
-        "int8_scale_infinite": "decoder.scale holds a number that is not finite",
+        "int8_scale_infinite": "encoder.scale holds a number that is not finite",
         "int8_beyond": "encoder has a weight of -128 times its scale; at most 127 times is allowed",
         "bf16_not_finite": "encoder.weight holds a number that is not finite",
         "bf16_in_f64": "bf16 or int8, in a model of f32",
