@@ -30,6 +30,9 @@ struct BenchOptions : CommonOptions {
 
 struct StepFigures {
   double steps_per_second = 0, p50 = 0, p99 = 0, p999 = 0, max = 0;  // latencies in seconds
+  // Of the steps during which the system gave the core to nothing else: the tail that is the model's own.
+  double undisturbed_p999 = 0;
+  std::size_t disturbed = 0, page_faults = 0;
   std::size_t weight_bytes = 0, state_bytes = 0;
 };
 
@@ -41,7 +44,13 @@ double percentile(const std::vector<double>& sorted, double share) {
   return sorted[std::max<std::size_t>(rank, 1) - 1];
 }
 
-// One stream of random samples, or tokens, each step timed from the end of the last one.
+rusage usage_of(int who) {
+  rusage usage{};
+  ::getrusage(who, &usage);
+  return usage;
+}
+
+// One stream of random samples, or tokens, each step timed.
 template <class T, class In>
 StepFigures measure(const stream::Model<T>& model, std::size_t steps) {
   constexpr std::size_t kept = 1024;
@@ -55,28 +64,35 @@ StepFigures measure(const stream::Model<T>& model, std::size_t steps) {
   const std::size_t one = streams.join();
   const bool pair = model.architecture().decoder == Architecture::Decoder::pair;
   std::vector<T> out(pair ? 0 : model.outputs());
+  std::vector<double> seconds(steps), undisturbed(steps);  // touched before the clock runs
+  std::size_t count = 0;
+  long switches = 0;
   const auto step = [&](std::size_t i) {
+    const Clock::time_point from = Clock::now();
     streams.step({&one, 1}, std::span<const In>(samples).subspan(i % kept * inputs, inputs), std::span<T>(out));
+    seconds[i % steps] = seconds_since(from);
+    const long now = usage_of(RUSAGE_THREAD).ru_nivcsw;
+    if (now == switches) undisturbed[count++] = seconds[i % steps];
+    switches = now;
   };
-  std::vector<double> seconds(steps);
-  for (std::size_t i = 0; i < std::max<std::size_t>(steps / 10, 100); ++i) step(i);
-  const Clock::time_point begin = Clock::now();
-  Clock::time_point last = begin;
-  for (std::size_t i = 0; i < steps; ++i) {
-    step(i);
-    const Clock::time_point now = Clock::now();
-    seconds[i] = std::chrono::duration<double>(now - last).count();
-    last = now;
-  }
-  const double total = std::chrono::duration<double>(last - begin).count();
+  for (std::size_t i = 0; i < std::max<std::size_t>(steps / 10, 100); ++i, count = 0) step(i);
+  const long faults = usage_of(RUSAGE_THREAD).ru_minflt;
+  for (std::size_t i = 0; i < steps; ++i) step(i);
+  StepFigures figures;
+  figures.page_faults = static_cast<std::size_t>(usage_of(RUSAGE_THREAD).ru_minflt - faults);
+  undisturbed.resize(count);
+  figures.disturbed = steps - count;
+  figures.steps_per_second = static_cast<double>(steps) / std::accumulate(seconds.begin(), seconds.end(), 0.0);
   std::sort(seconds.begin(), seconds.end());
-  return {static_cast<double>(steps) / total,
-          percentile(seconds, 0.5),
-          percentile(seconds, 0.99),
-          percentile(seconds, 0.999),
-          seconds.back(),
-          model.weight_bytes(),
-          model.state_bytes()};
+  std::sort(undisturbed.begin(), undisturbed.end());
+  figures.p50 = percentile(seconds, 0.5);
+  figures.p99 = percentile(seconds, 0.99);
+  figures.p999 = percentile(seconds, 0.999);
+  figures.max = seconds.back();
+  figures.undisturbed_p999 = undisturbed.empty() ? figures.p999 : percentile(undisturbed, 0.999);
+  figures.weight_bytes = model.weight_bytes();
+  figures.state_bytes = model.state_bytes();
+  return figures;
 }
 
 // --- The bound: the weights read once, and nothing done with them ----------------------------------------------------
@@ -131,23 +147,27 @@ double bytes_per_second(std::size_t bytes) {
 
 void print(const BenchOptions& options, const ModelFile& file, const StepFigures& f) {
   const Architecture& a = file.architecture;
-  const char* precision = file.precision == DataType::f32 ? "f32" : "f64";
+  const std::string precision = file.precision == DataType::f32 ? "f32" : "f64";
+  const std::string weights = !file.weights ? precision : file.weights == DataType::bf16 ? "bf16" : "int8";
   const double bandwidth = bytes_per_second(f.weight_bytes), bound = bandwidth / static_cast<double>(f.weight_bytes);
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
+  const auto peak = static_cast<std::uint64_t>(usage_of(RUSAGE_SELF).ru_maxrss) * 1024;
   if (options.json) {
     fmt::print("{}\n", nlohmann::ordered_json{{"layers", a.layers},
                                               {"channels", a.channels},
                                               {"precision", precision},
+                                              {"weights", weights},
                                               {"steps", options.steps},
                                               {"steps_per_second", f.steps_per_second},
                                               {"p50", f.p50},
                                               {"p99", f.p99},
                                               {"p99.9", f.p999},
                                               {"max", f.max},
+                                              {"disturbed_steps", f.disturbed},
+                                              {"undisturbed_p99.9", f.undisturbed_p999},
+                                              {"page_faults", f.page_faults},
                                               {"weight_bytes", f.weight_bytes},
                                               {"state_bytes", f.state_bytes},
-                                              {"peak_bytes", static_cast<std::uint64_t>(usage.ru_maxrss) * 1024},
+                                              {"peak_bytes", peak},
                                               {"read_bytes_per_second", bandwidth},
                                               {"bound_steps_per_second", bound},
                                               {"share_of_bound", f.steps_per_second / bound}}
@@ -156,8 +176,8 @@ void print(const BenchOptions& options, const ModelFile& file, const StepFigures
   }
   const auto micro = [](double seconds) { return fmt::format("{:.2f} us", 1e6 * seconds); };
   const auto kilo = [](double bytes) { return fmt::format("{:.1f} kB", bytes / 1e3); };
-  fmt::print("{}: {} layers of {} channels, {}, {} steps of one stream on one core\n", options.filter, a.layers,
-             a.channels, precision, options.steps);
+  fmt::print("{}: {} layers of {} channels, {}{}, {} steps of one stream on one core\n", options.filter, a.layers,
+             a.channels, precision, file.weights ? ", weights in " + weights : "", options.steps);
   fmt::print("{}",
              table({
                  {"steps a second", fmt::format("{:.0f}", f.steps_per_second)},
@@ -165,9 +185,12 @@ void print(const BenchOptions& options, const ModelFile& file, const StepFigures
                  {"p99", micro(f.p99)},
                  {"p99.9", fmt::format("{}, {:.2f} times p50", micro(f.p999), f.p999 / f.p50)},
                  {"max", micro(f.max)},
+                 {"disturbed steps", fmt::format("{}; p99.9 of the others {}, {:.2f} times p50", f.disturbed,
+                                                 micro(f.undisturbed_p999), f.undisturbed_p999 / f.p50)},
+                 {"page faults", fmt::format("{}", f.page_faults)},
                  {"weights", kilo(static_cast<double>(f.weight_bytes))},
                  {"state of a stream", kilo(static_cast<double>(f.state_bytes))},
-                 {"memory of the process", kilo(static_cast<double>(usage.ru_maxrss) * 1024)},
+                 {"memory of the process", kilo(static_cast<double>(peak))},
                  {"weights alone are read", fmt::format("{:.1f} GB/s: at most {:.0f} steps a second, of which "
                                                         "{:.0f} % are reached",
                                                         bandwidth / 1e9, bound, 100 * f.steps_per_second / bound)},
@@ -182,7 +205,7 @@ StepFigures measure_file(const BenchOptions& options, const ModelFile& file) {
 }
 
 void run(const BenchOptions& options) {
-  require_memory(static_cast<double>(options.steps), fmt::format("the times of {} steps", options.steps));
+  require_memory(2 * static_cast<double>(options.steps), fmt::format("the times of {} steps", options.steps));
   const ModelFile file = read_model(options.filter);
   if (file.architecture.bidirectional)
     throw Error(ErrorCode::unsupported, "bench",

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "radius_text.h"
 #include "rtf/error.h"
@@ -14,7 +15,7 @@ namespace rtf::cli {
 namespace {
 
 struct ExportOptions {
-  std::string run, output, checkpoint = "best", precision = "f32", realization = "auto", stabilize;
+  std::string run, output, checkpoint = "best", precision = "f32", weights, realization = "auto", stabilize;
   bool quiet = false;
 };
 
@@ -37,6 +38,16 @@ RealizeOptions realize_options(const ExportOptions& options) {
   if (!options.stabilize.empty())
     realize.stabilize = options.stabilize == "refit" ? StabilizeMethod::refit : StabilizeMethod::reflect;
   return realize;
+}
+
+// None: those of the precision.
+std::optional<DataType> narrow_weights(const ExportOptions& options) {
+  if (!options.weights.empty() && options.precision != "f32")
+    throw Error(ErrorCode::argument, "export",
+                "--weights " + options.weights + " goes with --precision f32; f64 keeps its weights in f64");
+  if (options.weights == "bf16") return DataType::bf16;
+  if (options.weights == "int8") return DataType::int8;
+  return {};
 }
 
 // What was given up, in the order in which it was tried: "companion f32 2.1e-03".
@@ -68,15 +79,19 @@ void print(const train::ExportReport& report, const ExportOptions& options) {
     table.row(std::move(cells));
   }
   if (!report.layers.empty()) std::fputs(table.text().c_str(), stdout);
-  std::printf("%s: %s, %zu layers of %zu channels, %.1f kB%s\n", options.output.c_str(), options.precision.c_str(),
-              a.layers, a.channels, static_cast<double>(std::filesystem::file_size(options.output)) / 1e3,
+  std::printf("answers are off by %s of the largest, against the model in float64\n",
+              error_text(report.answer_error).c_str());
+  const std::string weights = narrow_weights(options) ? ", weights in " + options.weights : "";
+  std::printf("%s: %s%s, %zu layers of %zu channels, %.1f kB%s\n", options.output.c_str(), options.precision.c_str(),
+              weights.c_str(), a.layers, a.channels,
+              static_cast<double>(std::filesystem::file_size(options.output)) / 1e3,
               a.bidirectional ? "; bidirectional: runs on blocks, whole sequences, and cannot be streamed" : "");
 }
 
 void run(const ExportOptions& options) {
   try {
-    const train::ExportReport report =
-        train::export_run(options.run, options.checkpoint, options.output, realize_options(options));
+    const train::ExportReport report = train::export_run(options.run, options.checkpoint, options.output,
+                                                         realize_options(options), narrow_weights(options));
     if (!options.quiet) print(report, options);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::unstable || !options.stabilize.empty()) throw;
@@ -99,7 +114,8 @@ void add_export(CLI::App& app) {
       "  rtf export runs/copying/checkpoints/latest.safetensors -o model.safetensors --precision f64\n"
       "The report has for each layer its outermost pole, the recurrence it will run as and that one's error: the\n"
       "largest difference from the layer's kernel in double precision, over the kernel's largest value. Under\n"
-      "\"refused\" stand cheaper ones whose error was too large. `rtf stream` runs the file.");
+      "\"refused\" stand cheaper ones whose error was too large. The line below it has the error of the whole model's\n"
+      "answers to a random input, narrow weights included. `rtf stream` runs the file.");
   auto options = std::make_shared<ExportOptions>();
   command.add_option("RUN", options->run, "folder of a run, or a checkpoint")->required()->type_name("");
   command.add_option("-o,--output", options->output, "model file to write, safetensors")->required()->type_name("FILE");
@@ -109,6 +125,13 @@ void add_export(CLI::App& app) {
       ->type_name("NAME");
   command.add_option("--precision", options->precision, "of weights and arithmetic: f32 (the default) or f64")
       ->check(CLI::IsMember({"f32", "f64"}))
+      ->type_name("TYPE");
+  command
+      .add_option(
+          "--weights", options->weights,
+          "of matrices and embeddings: f32 (the default), bf16 or int8, with a scale for each row; a step of one "
+          "stream is bound by reading them")
+      ->check(CLI::IsMember({"f32", "bf16", "int8"}))
       ->type_name("TYPE");
   command
       .add_option("--realization", options->realization,

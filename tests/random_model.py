@@ -14,7 +14,7 @@ import seeds
 class RandomModel:
     """Layers of order `order` with sum |a| < 1, a denominator for each channel or one for all."""
 
-    def __init__(self, number, precision="f32", decoder="position", vocabulary=0, features=1, order=4, norm="layer", shared=False, glu=True):
+    def __init__(self, number, precision="f32", decoder="position", vocabulary=0, features=1, order=4, norm="layer", shared=False, glu=True, weights=None):
         rng = np.random.default_rng(number)
         channels, layers, self.outputs = 5, 2, 3
         self.decoder, self.vocabulary, self.inputs, self.norm, self.glu, self.precision = decoder, vocabulary, 1 if vocabulary else features, norm, glu, precision
@@ -38,9 +38,12 @@ class RandomModel:
             t |= {"decoder.weight": held(self.outputs, channels), "decoder.bias": held(self.outputs)}
         self.tensors = {name: np.float64(np.float32(value)) for name, value in t.items()}
         self.layers, self.channels = layers, channels
+        stored, more = dict(self.tensors), {"weights": weights} if weights else {}
+        for name in [name for name, value in stored.items() if weights and name.endswith(".weight") and value.ndim == 2]:
+            self.tensors[name] = narrow(name, stored, weights)
         self.file = seeds.model(
-            [("companion", precision)] * layers, {name: (value.shape, value.ravel().tolist()) for name, value in self.tensors.items()}, precision,
-            vocabulary=vocabulary, features=features, channels=channels, norm=norm, glu=glu, decoder=decoder, outputs=self.outputs)  # fmt: skip
+            [("companion", precision)] * layers, {name: (value.shape, value.ravel().tolist()) for name, value in stored.items()}, precision,
+            vocabulary=vocabulary, features=features, channels=channels, norm=norm, glu=glu, decoder=decoder, outputs=self.outputs, **more)  # fmt: skip
         self.rng = rng
 
     def samples(self, length):
@@ -84,6 +87,18 @@ class RandomModel:
     def answer_pair(self, one, two):
         e, f = self.states(one).mean(0), self.states(two).mean(0)
         return self.linear("decoder.1", gelu(self.linear("decoder.0", np.concatenate([e, f, e - f, e * f]))))
+
+
+def narrow(name, stored, weights):
+    """The tensor as bf16 or int8 hold it, put into `stored` as a file has it; returns what it stands for."""
+    value = stored[name]
+    if weights == "bf16":
+        bits = value.astype(np.float32).view(np.uint32)
+        stored[name] = ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32).astype(np.float64)
+        return stored[name]
+    scale = np.float64(np.float32(abs(value).max(1) / 127))
+    stored[name], stored[name.replace(".weight", ".scale")] = np.rint(value / scale[:, None]).astype(int), scale
+    return stored[name] * scale[:, None]
 
 
 def gelu(x):

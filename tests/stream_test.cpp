@@ -222,6 +222,49 @@ TYPED_TEST(StreamTest, StreamsAreIndependent) {
   }
 }
 
+// Blocks of several streams at once, in buffers of any strides, with others joining and leaving between the calls.
+TYPED_TEST(StreamTest, BlocksOfSeveralStreamsAreThoseOfEach) {
+  using T = TypeParam;
+  RandomModels random(32);
+  for (int round = 0; round < 30; ++round) {
+    Architecture a = random.architecture();
+    a.vocabulary = 0;
+    a.decoder = random.chance(0.5) ? Architecture::Decoder::position : Architecture::Decoder::pool;
+    const Model<T> model(random.model(a, precision_of<T>));
+    const std::size_t count = random.integer(1, 6);
+    Streams<T> streams(model, count + 1);
+    std::vector<std::size_t> names;
+    std::vector<Rows> inputs;
+    std::vector<std::vector<std::vector<T>>> out(count);
+    for (std::size_t s = 0; s < count; ++s) {
+      names.push_back(streams.join());
+      inputs.push_back(draw_input<T>(random, a, 60));
+    }
+    for (std::size_t t = 0; t < 60;) {
+      const std::size_t length = std::min<std::size_t>(random.integer(1, 25), 60 - t);
+      std::vector<T> in(count * length * a.features), answers(count * length * a.outputs);
+      const bool planar = random.chance(0.5);
+      const auto from = planar ? length_last(in.data(), count, a.features, length)
+                               : channels_last(in.data(), count, length, a.features);
+      const auto to = random.chance(0.5) ? length_last(answers.data(), count, a.outputs, length)
+                                         : channels_last(answers.data(), count, length, a.outputs);
+      for (std::size_t s = 0; s < count; ++s)
+        for (std::size_t i = 0; i < length; ++i)
+          for (std::size_t c = 0; c < a.features; ++c) *from.at(s, i, c) = static_cast<T>(inputs[s][t + i][c]);
+      const std::size_t other = streams.join();  // comes and goes
+      streams.process(names, Signal<const T>(from), to);
+      streams.leave(other);
+      for (std::size_t s = 0; s < count; ++s)
+        for (std::size_t i = 0; i < length; ++i) {
+          auto& answer = out[s].emplace_back();
+          for (std::size_t o = 0; o < a.outputs; ++o) answer.push_back(*to.at(s, i, o));
+        }
+      t += length;
+    }
+    for (std::size_t s = 0; s < count; ++s) EXPECT_EQ(out[s], stepped(model, inputs[s])) << "round " << round;
+  }
+}
+
 // Both models of a swap run on their own from the state at the swap; answers between them are mixed linearly.
 TYPED_TEST(StreamTest, SwapsFadeFromOneModelToTheOther) {
   using T = TypeParam;

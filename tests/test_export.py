@@ -65,12 +65,13 @@ def forward(model_runner, checkpoint, architecture, x, precision):
 def test_streamed_answers_are_the_trainers(rtf, run, model_runner, tmp_path, name, precision, realization):
     folder = run(name)
     report = rtf("export", folder, "-o", "m.safetensors", "--precision", precision, "--realization", realization).splitlines()
-    layers = [line.split() for line in report[2:-1]]
+    layers = [line.split() for line in report[2:-2]]
     assert len(layers) == 2 and report[0].startswith(f"{folder}/{CHECKPOINT}, step ") and report[-1].startswith("m.safetensors: ")
     for number, layer in enumerate(layers):
         assert layer[0] == str(number) and 0 <= float(layer[1]) < 1 and layer[3] == precision
         assert layer[2] == realization or realization == "auto"
         assert float(layer[4]) <= {"f32": 1e-5, "f64": 1e-10}[precision]
+    assert float(re.search(r"answers are off by (\S+)", report[-2]).group(1)) <= TOLERANCE[precision]
 
     architecture = json.loads(metadata_of(tmp_path / "m.safetensors")["architecture"]) | SIZES[name]
     rng = np.random.default_rng(1)
@@ -82,6 +83,41 @@ def test_streamed_answers_are_the_trainers(rtf, run, model_runner, tmp_path, nam
     got = np.load(tmp_path / "y.npy")[-len(wanted) :]
     assert got.shape == wanted.shape
     assert np.abs(got - wanted).max() <= TOLERANCE[precision] * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("weights", ["f32", "bf16", "int8"])
+@pytest.mark.parametrize("name", ["tiny", "delay", "both"])
+def test_weights_and_the_error_of_the_answers(rtf, run, tmp_path, name, weights):
+    """The file holds the rounded weights, and the report says what that costs: at most what rounding each by this much
+    can do through two blocks whose gain is of the order of 1."""
+    folder = run(name)
+    report = rtf("export", folder, "-o", "m.safetensors", "--weights", weights)
+    error = float(re.search(r"answers are off by (\S+) of the largest, against the model in float64", report).group(1))
+    assert ("weights in " + weights in report) == (weights != "f32")
+    low, high = {"f32": (0, 1e-4), "bf16": (1e-5, 0.05), "int8": (1e-5, 0.1)}[weights]
+    assert low <= error <= high
+    metadata = json.loads(metadata_of(tmp_path / "m.safetensors")["architecture"])
+    assert metadata.get("weights", "f32") == weights
+    rtf("export", folder, "-o", "f32.safetensors", "--quiet")
+    exact, held = load_file(tmp_path / "f32.safetensors"), load_file(tmp_path / "m.safetensors")
+    matrices = [name for name, value in held.items() if name.endswith(".weight") and value.dim() == 2]
+    assert {"encoder.weight", "decoder.weight", "blocks.0.output.weight"} <= set(matrices)
+    for matrix in matrices:
+        wanted, got = exact[matrix].double(), held[matrix]
+        assert got.dtype == {"f32": torch.float32, "bf16": torch.bfloat16, "int8": torch.int8}[weights]
+        if weights == "bf16":
+            assert (got == wanted.bfloat16()).all()
+        elif weights == "int8":
+            scale = held[matrix.replace(".weight", ".scale")].double()[:, None]
+            assert (got.abs().amax(1) == 127).all() and ((got * scale - wanted).abs() <= 0.501 * scale).all()
+    assert all(value.dtype == torch.float32 for name, value in held.items() if name not in matrices)
+
+
+def test_weights_of_f64_are_not_narrow(rtf_raw, run, tmp_path):
+    folder = run("tiny")
+    refused(rtf_raw("export", folder, "-o", "m", "--precision", "f64", "--weights", "bf16"), "--weights bf16 goes with --precision f32")
+    refused(rtf_raw("export", folder, "-o", "m", "--weights", "int4"), "--weights")
+    assert not (tmp_path / "m").exists()
 
 
 def test_checkpoints(rtf, rtf_raw, run, tmp_path):

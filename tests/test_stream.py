@@ -100,6 +100,33 @@ def test_every_format_equals_scipy(stream, tmp_path, name, precision, length):
     np.testing.assert_array_equal(np.load(io.BytesIO(stream("x.npy"))), by_text.astype(got.dtype))
 
 
+@pytest.mark.parametrize("weights", ["bf16", "int8"])
+@pytest.mark.parametrize("name", MODELS)
+def test_narrow_weights_equal_scipy(stream, tmp_path, name, weights):
+    m = put(tmp_path, RandomModel(20, weights=weights, **MODELS[name]))
+    x = m.samples(100)
+    close(table(stream(given=lines(x)), m.outputs), m.answers(x), "f32")
+
+
+@pytest.mark.parametrize(
+    "seed, why",
+    {
+        "int8_without_scale": "encoder.scale is missing",
+        "int8_scale_0": "encoder has the scale 0 in row 0; positive ones are needed",
+        "int8_scale_negative": "the scale -1 in row 0",
+        "int8_scale_infinite": "encoder.scale holds a number that is not finite",
+        "int8_beyond": "encoder has a weight of -128 times its scale; at most 127 times is allowed",
+        "bf16_not_finite": "encoder.weight holds a number that is not finite",
+        "bf16_in_f64": "bf16 or int8, in a model of f32",
+        "weights_unknown": "'weights' is \"int4\", expected one of bf16, int8",
+        "scale_without_int8": "tensor 'encoder.scale' has no place in this model",
+    }.items(),
+)
+def test_narrow_weights_that_lie(refused, tmp_path, seed, why):
+    (tmp_path / "m.safetensors").write_bytes(seeds.model_seeds()[seed])
+    refused(parts=["m.safetensors: ", why])
+
+
 def test_types_of_npy_and_text(stream, tmp_path):
     m = put(tmp_path, RandomModel(3, vocabulary=7))
     x = m.samples(20)

@@ -58,6 +58,8 @@ struct LayerRealization {
 // y = weight x + bias; weight is (outputs, inputs).
 struct Linear {
   std::vector<double> weight, bias;
+  // (outputs), where weights are int8: each is a whole multiple, up to 127, of its row's.
+  std::vector<double> scale = {};
 };
 
 struct ModelBlock {
@@ -70,6 +72,7 @@ struct ModelBlock {
 struct ModelFile {
   Architecture architecture;
   DataType precision = DataType::f32;  // of the weights and of the arithmetic
+  std::optional<DataType> weights;     // of matrices and embeddings, where they are narrower: bf16 or int8
   Linear encoder;                      // (vocabulary, channels) without bias, or (channels, features)
   std::vector<ModelBlock> blocks;
   Linear norm;                  // after the last block
@@ -83,6 +86,10 @@ ModelFile filter_model(LayerRealization layer, std::size_t inputs, std::size_t o
 
 // Throws unless every shape follows from the architecture and every number is finite.
 void validate(const ModelFile& file, const char* operation);
+
+// Rounds matrices and embeddings of a model in float32 to bf16, or to int8 with a scale a row. Norms and biases are few;
+// the recurrences' coefficients stay as they are, since they feed their rounding back with every sample.
+void round_weights(ModelFile& file, DataType weights);
 
 // One safetensors file: "format", "architecture" and "crc32" in its metadata. Checked against its own checksum and
 // against its architecture before it is handed out.

@@ -8,9 +8,10 @@
 
 namespace rtf {
 
-enum class DataType { f32, f64 };
+// The narrow ones, bfloat16 and whole numbers of a byte, are for safetensors; npy has f32 and f64.
+enum class DataType { f32, f64, bf16, int8 };
 
-// Values are held as double, which keeps every float32 exactly.
+// Values are held as double, which keeps those of every type exactly.
 struct Array {
   std::vector<std::size_t> shape;
   std::vector<double> values;

@@ -10,7 +10,7 @@
 namespace rtf {
 
 struct TensorFile {
-  std::map<std::string, Array> tensors;  // F32 and F64
+  std::map<std::string, Array> tensors;  // F32, F64, BF16 and I8
   std::map<std::string, std::string> metadata;
 };
 

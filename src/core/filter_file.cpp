@@ -120,6 +120,11 @@ AnyTransferFunction from_tensors(const TensorFile& file, const std::string& path
   for (const char* name : {"a", "b", "h0"}) {
     if (!file.tensors.contains(name)) fail(path, fmt::format("has no tensor '{}'", name));
   }
+  for (const auto& [name, array] : file.tensors) {
+    if (array.type != DataType::f32 && array.type != DataType::f64)
+      fail(path, fmt::format("tensor '{}' has dtype \"{}\"; expected \"F32\" or \"F64\"", printable(name),
+                             safetensors_name(array.type)));
+  }
   const Array& h0 = file.tensors.at("h0");
   if (h0.shape.size() > 1) {
     fail(path, fmt::format("tensor 'h0' has shape {}, expected (channels)", shape_text(h0.shape)));

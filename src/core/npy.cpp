@@ -213,6 +213,8 @@ Array parse_npy(std::string_view bytes, const std::string& path) {
 Array read_npy(const std::string& path) { return parse_npy(read_file(path, "read_npy"), path); }
 
 std::string npy_bytes(const Array& array, const std::string& path) {
+  if (array.type != DataType::f32 && array.type != DataType::f64)
+    throw Error(ErrorCode::argument, "write_npy", path + ": npy files hold float32 and float64 alone");
   std::string bytes = npy_header(array.type == DataType::f32 ? "<f4" : "<f8", array.shape, path);
   encode_values(array, path, "write_npy", bytes);
   return bytes;

@@ -34,6 +34,13 @@ std::vector<std::size_t> sizes(const json& value, const std::string& path, const
   return result;
 }
 
+struct TypeName {
+  DataType type;
+  const char* name;
+};
+constexpr TypeName type_names[] = {
+    {DataType::f32, "F32"}, {DataType::f64, "F64"}, {DataType::bf16, "BF16"}, {DataType::int8, "I8"}};
+
 struct Entry {
   std::string name;
   Array array;  // its values are read when all entries have been checked
@@ -49,12 +56,14 @@ Entry read_entry(const json& entry, const std::string& name, std::size_t availab
   }
   if (entry.size() != 3) fail(path, what + " has keys other than dtype, shape and data_offsets");
   const json& dtype = entry["dtype"];
-  if (dtype != "F32" && dtype != "F64") {
-    fail(path, fmt::format("{} has dtype {}; expected \"F32\" or \"F64\"", what, json_text(dtype)),
+  const auto* type = std::find_if(std::begin(type_names), std::end(type_names),
+                                  [&](const TypeName& known) { return dtype == known.name; });
+  if (type == std::end(type_names)) {
+    fail(path, fmt::format("{} has dtype {}; expected \"F32\", \"F64\", \"BF16\" or \"I8\"", what, json_text(dtype)),
          ErrorCode::unsupported);
   }
 
-  Array array{sizes(entry["shape"], path, what + " shape"), {}, dtype == "F32" ? DataType::f32 : DataType::f64};
+  Array array{sizes(entry["shape"], path, what + " shape"), {}, type->type};
   const auto offsets = sizes(entry["data_offsets"], path, what + " data_offsets");
   if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > available) {
     fail(path, fmt::format("{} data_offsets {} are outside the {} bytes of values", what,
@@ -88,6 +97,12 @@ void check_tiling(std::vector<Entry>& entries, std::size_t size, const std::stri
 }
 
 }  // namespace
+
+const char* safetensors_name(DataType type) {
+  return std::find_if(std::begin(type_names), std::end(type_names),
+                      [&](const TypeName& known) { return type == known.type; })
+      ->name;
+}
 
 TensorFile parse_safetensors(std::string_view bytes, const std::string& path) {
   if (bytes.size() < 8) fail(path, "truncated: a safetensors file begins with 8 bytes of header length");
@@ -138,9 +153,8 @@ std::string safetensors_bytes(const TensorFile& file, const std::string& path) {
     }
     const std::size_t begin = data.size();
     encode_values(array, fmt::format("{}: tensor '{}'", path, name), "write_safetensors", data);
-    header[name] = {{"dtype", array.type == DataType::f32 ? "F32" : "F64"},
-                    {"shape", array.shape},
-                    {"data_offsets", {begin, data.size()}}};
+    header[name] = {
+        {"dtype", safetensors_name(array.type)}, {"shape", array.shape}, {"data_offsets", {begin, data.size()}}};
   }
   std::string text;
   try {

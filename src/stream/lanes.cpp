@@ -10,6 +10,7 @@
 #include "hwy/foreach_target.h"
 // foreach_target comes first.
 #include "hwy/highway.h"
+#include "stream/block_count.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rtf::stream {
@@ -21,64 +22,6 @@ template <class T>
 using Tag = hn::ScalableTag<T>;
 template <class T>
 using Vec = hn::Vec<Tag<T>>;
-
-// A number of vectors that is known when the loops over them are compiled.
-template <int count>
-struct Count {
-  static constexpr int value = count;
-};
-
-// run(Count<vectors>) for a block of 1 to `most` vectors.
-template <int most, class Run>
-HWY_INLINE void with_count(std::size_t vectors, Run&& run) {
-  if constexpr (most > 0) {
-    if (vectors == most) {
-      run(Count<most>());
-    } else {
-      with_count<most - 1>(vectors, run);
-    }
-  }
-}
-
-template <class T, int vectors, int rows>
-HWY_INLINE void multiply_rows(const T* HWY_RESTRICT weights, const T* HWY_RESTRICT bias, std::size_t inputs,
-                              const T* HWY_RESTRICT x, std::size_t x_stride, T* HWY_RESTRICT y, std::size_t y_stride) {
-  const Tag<T> d;
-  const std::size_t lanes = hn::Lanes(d);
-  Vec<T> sum[rows][vectors];
-  for (int v = 0; v < vectors; ++v)
-    for (int r = 0; r < rows; ++r) sum[r][v] = hn::Load(d, bias + v * lanes);
-  for (std::size_t i = 0; i < inputs; ++i, weights += vectors * lanes) {
-    Vec<T> in[rows];
-    for (int r = 0; r < rows; ++r) in[r] = hn::Set(d, x[r * x_stride + i]);
-    for (int v = 0; v < vectors; ++v) {
-      const Vec<T> w = hn::Load(d, weights + v * lanes);
-      for (int r = 0; r < rows; ++r) sum[r][v] = hn::MulAdd(w, in[r], sum[r][v]);
-    }
-  }
-  for (int v = 0; v < vectors; ++v)
-    for (int r = 0; r < rows; ++r) hn::Store(sum[r][v], d, y + r * y_stride + v * lanes);
-}
-
-template <class T>
-void multiply(const T* weights, const T* bias, std::size_t inputs, std::size_t vectors, const T* x,
-              std::size_t x_stride, std::size_t rows, T* y, std::size_t y_stride) {
-  const std::size_t lanes = hn::Lanes(Tag<T>());
-  each_block(vectors, matrix_block, [&](std::size_t first, std::size_t width) {
-    with_count<matrix_block>(width, [&](auto count) {
-      const T* block = weights + first * lanes * inputs;
-      const T* block_bias = bias + first * lanes;
-      T* out = y + first * lanes;
-      std::size_t r = 0;
-      for (; r + 2 <= rows; r += 2)
-        multiply_rows<T, count.value, 2>(block, block_bias, inputs, x + r * x_stride, x_stride, out + r * y_stride,
-                                         y_stride);
-      if (r < rows)
-        multiply_rows<T, count.value, 1>(block, block_bias, inputs, x + r * x_stride, x_stride, out + r * y_stride,
-                                         y_stride);
-    });
-  });
-}
 
 // run(Count<vectors>, numbers, h0, states from this block on, u) for every block of channels and every row.
 template <class T, int numbers_a_term, int states_a_term, class Run>
@@ -221,8 +164,7 @@ void layer_norm(const T* x, const T* weight, const T* bias, std::size_t channels
 
 template <class T>
 const Lanes<T>& table() {
-  static const Lanes<T> functions{hn::Lanes(Tag<T>()), multiply<T>,  companion<T>, sos<T>, modal<T>,
-                                  affine<T>,           layer_norm<T>};
+  static const Lanes<T> functions{hn::Lanes(Tag<T>()), companion<T>, sos<T>, modal<T>, affine<T>, layer_norm<T>};
   return functions;
 }
 

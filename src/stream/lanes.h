@@ -40,10 +40,6 @@ template <class T>
 struct Lanes {
   std::size_t lanes;
 
-  // y = weights x + bias for each row. Weights: (blocks, inputs, vectors of the block).
-  void (*multiply)(const T* weights, const T* bias, std::size_t inputs, std::size_t vectors, const T* x,
-                   std::size_t x_stride, std::size_t rows, T* y, std::size_t y_stride);
-
   // Taps oldest first, a then b of each: (blocks, order, 2, vectors of the block). State: a ring of `order` samples.
   RunLanes<T> companion;
   // b0 b1 b2 a1 a2 of each section: (blocks, sections, 5, vectors of the block). State: two numbers a section, of the

@@ -4,10 +4,12 @@
 #include <type_traits>
 
 #include "core/arguments.h"
+#include "core/bfloat16.h"
 #include "core/carver.h"
 #include "core/checksum.h"
 #include "stream/model_tensors.h"
 #include "stream/state.h"
+#include "stream/weights.h"
 
 namespace rtf::stream {
 
@@ -15,7 +17,7 @@ namespace rtf::stream {
 template <class T>
 class Model<T>::Impl::Packer {
  public:
-  explicit Packer(std::byte* memory) : memory_(memory) {}
+  Packer(const Impl& model, std::byte* memory) : model_(model), memory_(memory) {}
   std::size_t bytes() const { return bytes_; }
 
   // fill(array) is called where there is memory; arrays are zero before.
@@ -40,24 +42,36 @@ class Model<T>::Impl::Packer {
   }
 
   // Outputs in `parts` of equal size, each padded to whole rows.
-  Matrix<T> matrix(const Linear& layer, std::size_t outputs, std::size_t inputs, std::size_t parts, std::size_t lanes) {
-    const std::size_t part = outputs / parts, padded = row_size(part);
-    Matrix<T> matrix;
+  LaneMatrix<T> matrix(const Linear& layer, std::size_t outputs, std::size_t inputs, std::size_t parts) {
+    const std::size_t part = outputs / parts, padded = row_size(part), lanes = model_.lanes.lanes;
+    LaneMatrix<T> matrix{};
     matrix.inputs = inputs;
     matrix.vectors = parts * padded / lanes;
     matrix.bias = rows<T>(layer.bias, part);
-    matrix.weights = take<T>(parts * padded * inputs, [&](T* array) {
+    matrix.scale = scales(layer, part);
+    const std::size_t share = model_.weights.share();
+    const auto whole = [&](std::size_t vectors) { return (vectors + share - 1) / share * share * lanes; };
+    matrix.weights = weights(layer, whole(matrix.vectors) * inputs, [&](auto&& put) {
       each_block(matrix.vectors, matrix_block, [&](std::size_t first, std::size_t width) {
-        T* block = array + first * lanes * inputs;
         for (std::size_t lane = 0; lane < width * lanes; ++lane) {
           const std::size_t at = first * lanes + lane, within = at % padded;
           if (within >= part) continue;
-          const double* from = layer.weight.data() + (at / padded * part + within) * inputs;
-          for (std::size_t i = 0; i < inputs; ++i) block[i * width * lanes + lane] = static_cast<T>(from[i]);
+          const std::size_t from = (at / padded * part + within) * inputs, vector = lane / lanes;
+          const std::size_t to =
+              whole(first) * inputs + (vector / share * lanes + lane % lanes) * share + vector % share;
+          for (std::size_t i = 0; i < inputs; ++i) put(to + i * whole(width), from + i);
         }
       });
     });
     return matrix;
+  }
+
+  Embedding<T> embedding(const Linear& layer, std::size_t vocabulary, std::size_t channels) {
+    const std::size_t row = row_size(channels);
+    const auto* all = weights(layer, vocabulary * row, [&](auto&& put) {
+      for (std::size_t i = 0; i < vocabulary * channels; ++i) put(i / channels * row + i % channels, i);
+    });
+    return {static_cast<const std::byte*>(all), scales(layer, vocabulary), row * model_.weights.bytes};
   }
 
   NormRows<T> norm(const Linear& layer, std::size_t channels) {
@@ -80,11 +94,42 @@ class Model<T>::Impl::Packer {
   }
 
  private:
+  // An array of weights in the type they are kept in; fill(put) calls put(place in the array, place in the layer).
+  template <class Fill>
+  const void* weights(const Linear& layer, std::size_t count, Fill&& fill) {
+    const auto as = [&]<class W>(W, auto&& narrow) -> const void* {
+      return take<W>(count,
+                     [&](W* array) { fill([&](std::size_t to, std::size_t from) { array[to] = narrow(from); }); });
+    };
+    if (model_.weight_type == DataType::bf16)
+      return as(std::uint16_t{}, [&](std::size_t i) { return bfloat16_bits(layer.weight[i]); });
+    if (model_.weight_type == DataType::int8)
+      return as(std::int8_t{}, [whole = memory_ == nullptr ? std::vector<double>() : whole_weights(layer)](
+                                   std::size_t i) { return static_cast<std::int8_t>(whole[i]); });
+    return as(T{}, [&](std::size_t i) { return static_cast<T>(layer.weight[i]); });
+  }
+  const T* scales(const Linear& layer, std::size_t part) {
+    return model_.weight_type == DataType::int8 ? rows<T>(layer.scale, part) : nullptr;
+  }
+
+  const Impl& model_;
   std::byte* memory_;
   std::size_t bytes_ = 0;
 };
 
 namespace {
+
+// Double arithmetic takes narrow weights as wide as itself: it is for accuracy.
+template <class T>
+DataType type_of_weights(const ModelFile& file) {
+  if constexpr (std::is_same_v<T, double>) return DataType::f64;
+  return file.weights.value_or(DataType::f32);
+}
+template <class T>
+const WeightLanes<T>& weight_lanes(DataType type) {
+  const MatrixLanes<T>& lanes = matrix_lanes_of<T>(instruction_set());
+  return type == DataType::bf16 ? lanes.bf16 : type == DataType::int8 ? lanes.int8 : lanes.full;
+}
 
 // --- The three forms, in the order of lanes.h -----------------------------------------------------------------------
 
@@ -187,13 +232,13 @@ Layer Model<T>::Impl::pack_layer(const LayerRealization& from, Packer& packer) {
 template <class T>
 void Model<T>::Impl::pack(const ModelFile& file, Packer& packer) {
   const Architecture& a = architecture;
-  const std::size_t channels = a.channels, width = lanes.lanes;
+  const std::size_t channels = a.channels;
   stream_bytes = 0;
   saved_bytes = state_header_bytes;
   if (a.vocabulary > 0) {
-    embedding = packer.template rows<T>(file.encoder.weight, channels);
+    embedding = packer.embedding(file.encoder, a.vocabulary, channels);
   } else {
-    encoder = packer.matrix(file.encoder, channels, a.features, 1, width);
+    encoder = packer.matrix(file.encoder, channels, a.features, 1);
   }
   blocks.clear();
   for (const ModelBlock& from : file.blocks) {
@@ -201,7 +246,7 @@ void Model<T>::Impl::pack(const ModelFile& file, Packer& packer) {
     if (a.has_norms()) block.norm = packer.norm(from.norm, channels);
     block.layer = pack_layer(from.layer, packer);
     if (from.backward) block.backward = pack_layer(*from.backward, packer);
-    if (a.glu) block.output = packer.matrix(from.output, 2 * channels, channels, 2, width);
+    if (a.glu) block.output = packer.matrix(from.output, 2 * channels, channels, 2);
   }
   if (a.has_last_norm()) norm = packer.norm(file.norm, channels);
   sums_offset = stream_bytes;
@@ -210,10 +255,10 @@ void Model<T>::Impl::pack(const ModelFile& file, Packer& packer) {
     saved_bytes += channels * sizeof(double);
   }
   if (a.decoder == Architecture::Decoder::pair) {
-    decoder[0] = packer.matrix(file.decoder[0], channels, 4 * channels, 1, width);
-    decoder[1] = packer.matrix(file.decoder[1], a.outputs, channels, 1, width);
+    decoder[0] = packer.matrix(file.decoder[0], channels, 4 * channels, 1);
+    decoder[1] = packer.matrix(file.decoder[1], a.outputs, channels, 1);
   } else {
-    decoder[0] = packer.matrix(file.decoder[0], a.outputs, channels, 1, width);
+    decoder[0] = packer.matrix(file.decoder[0], a.outputs, channels, 1);
   }
 }
 
@@ -221,17 +266,19 @@ template <class T>
 Model<T>::Impl::Impl(const ModelFile& file)
     : architecture(file.architecture),
       lanes(lanes_of<T>(instruction_set())),
+      weight_type(type_of_weights<T>(file)),
+      weights(weight_lanes<T>(weight_type)),
       activation(cpu::activation_lanes<T>(instruction_set())),
       row(row_size(file.architecture.channels)) {
   constexpr const char* operation = "stream::Model";
   validate(file, operation);
   if (std::is_same_v<T, float> && file.precision == DataType::f64)
     fail(ErrorCode::argument, operation, "a model of precision f64; load it with double arithmetic");
-  Packer counting(nullptr);
+  Packer counting(*this, nullptr);
   pack(file, counting);
   memory = Workspace(counting.bytes());
   std::fill_n(memory.data(), memory.size(), std::byte{0});
-  Packer filling(memory.data());
+  Packer filling(*this, memory.data());
   pack(file, filling);
   fingerprint = checksum(to_tensors(file));
 }

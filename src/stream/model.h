@@ -11,6 +11,7 @@
 #include "rtf/stream.h"
 #include "rtf/workspace.h"
 #include "stream/lanes.h"
+#include "stream/matrix_lanes.h"
 
 namespace rtf::stream {
 
@@ -19,9 +20,10 @@ inline constexpr std::size_t row_multiple = 16;
 constexpr std::size_t row_size(std::size_t width) { return (width + row_multiple - 1) / row_multiple * row_multiple; }
 
 template <class T>
-struct Matrix {
-  const T *weights = nullptr, *bias = nullptr;
-  std::size_t inputs = 0, vectors = 0;
+struct Embedding {
+  const std::byte* rows = nullptr;  // (vocabulary, row) weights
+  const T* scale = nullptr;         // (vocabulary), of int8
+  std::size_t row_bytes = 0;
 };
 
 template <class T>
@@ -49,7 +51,7 @@ struct Block {
   NormRows<T> norm;
   Layer layer;
   std::optional<Layer> backward;  // of a bidirectional model
-  Matrix<T> output;               // p in the first row_size(channels) outputs, q in the second
+  LaneMatrix<T> output{};         // p in the first row_size(channels) outputs, q in the second
 };
 
 template <class T>
@@ -58,14 +60,16 @@ struct Model<T>::Impl {
 
   Architecture architecture;
   const Lanes<T>& lanes;
+  DataType weight_type;           // of matrices and embeddings
+  const WeightLanes<T>& weights;  // likewise
   const cpu::ActivationLanes<T>& activation;
   std::size_t row = 0;  // row_size(channels)
 
-  const T* embedding = nullptr;  // (vocabulary, row)
-  Matrix<T> encoder;
+  Embedding<T> embedding;
+  LaneMatrix<T> encoder{};
   std::vector<Block<T>> blocks;
   NormRows<T> norm;
-  Matrix<T> decoder[2];
+  LaneMatrix<T> decoder[2]{};
 
   bool pools() const {
     return architecture.decoder == Architecture::Decoder::pool || architecture.decoder == Architecture::Decoder::pair;

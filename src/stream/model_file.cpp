@@ -38,6 +38,7 @@ constexpr Name<Architecture::Decoder> decoders[] = {{Architecture::Decoder::pool
                                                     {Architecture::Decoder::position, "position"},
                                                     {Architecture::Decoder::pair, "pair"}};
 constexpr Name<DataType> precisions[] = {{DataType::f32, "f32"}, {DataType::f64, "f64"}};
+constexpr Name<DataType> narrow_types[] = {{DataType::bf16, "bf16"}, {DataType::int8, "int8"}};
 
 template <class Enum, std::size_t count>
 const char* text_of(const Name<Enum> (&names)[count], Enum value) {
@@ -72,6 +73,7 @@ class Object {
       bad(key, found, "a number from 0 on");
     into = found.get<double>();
   }
+  bool has(const char* key) const { return value_.contains(key); }
   void finish() const {
     if (read_ != value_.size()) refuse(path_, where_ + " has keys that this version does not know");
   }
@@ -107,21 +109,23 @@ class Object {
 
 json architecture_json(const ModelFile& file) {
   const Architecture& a = file.architecture;
-  return {{"vocabulary", a.vocabulary},
-          {"features", a.features},
-          {"channels", a.channels},
-          {"layers", a.layers},
-          {"norm", name(a.norm)},
-          {"prenorm", a.prenorm},
-          {"residual", a.residual},
-          {"activation", name(a.activation)},
-          {"glu", a.glu},
-          {"decoder", name(a.decoder)},
-          {"outputs", a.outputs},
-          {"last", a.last},
-          {"bidirectional", a.bidirectional},
-          {"length", a.length},
-          {"precision", text_of(precisions, file.precision)}};
+  json object{{"vocabulary", a.vocabulary},
+              {"features", a.features},
+              {"channels", a.channels},
+              {"layers", a.layers},
+              {"norm", name(a.norm)},
+              {"prenorm", a.prenorm},
+              {"residual", a.residual},
+              {"activation", name(a.activation)},
+              {"glu", a.glu},
+              {"decoder", name(a.decoder)},
+              {"outputs", a.outputs},
+              {"last", a.last},
+              {"bidirectional", a.bidirectional},
+              {"length", a.length},
+              {"precision", text_of(precisions, file.precision)}};
+  if (file.weights) object["weights"] = text_of(narrow_types, *file.weights);
+  return object;
 }
 
 void read_architecture(const json& value, const std::string& path, ModelFile& file) {
@@ -142,6 +146,7 @@ void read_architecture(const json& value, const std::string& path, ModelFile& fi
   object.read("bidirectional", a.bidirectional);
   object.read("length", a.length);
   object.read("precision", precisions, file.precision);
+  if (object.has("weights")) object.read("weights", narrow_types, file.weights.emplace());
   object.finish();
 }
 

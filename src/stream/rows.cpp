@@ -13,9 +13,9 @@ constexpr double epsilon = 1e-5;  // of layer norm, as the trainer has it
 }  // namespace
 
 template <class T>
-void Streams<T>::Impl::multiply(const Matrix<T>& matrix, const T* from, std::size_t from_row, std::size_t rows, T* to,
-                                std::size_t to_row) const {
-  numbers->lanes.multiply(matrix.weights, matrix.bias, matrix.inputs, matrix.vectors, from, from_row, rows, to, to_row);
+void Streams<T>::Impl::multiply(const LaneMatrix<T>& matrix, const T* from, std::size_t from_row, std::size_t rows,
+                                T* to, std::size_t to_row) const {
+  numbers->weights.multiply(matrix, from, from_row, rows, to, to_row);
 }
 
 template <class T>
@@ -28,7 +28,9 @@ template <class T>
 void Streams<T>::Impl::encode(const Signal<const std::int64_t>& in, std::size_t stream, std::size_t t,
                               std::size_t row) {
   const auto token = static_cast<std::size_t>(*in.at(stream, t, 0));
-  std::copy_n(numbers->embedding + token * numbers->row, numbers->row, h + row * numbers->row);
+  const Embedding<T>& all = numbers->embedding;
+  numbers->weights.widen(all.rows + token * all.row_bytes, all.scale == nullptr ? T(1) : all.scale[token],
+                         numbers->row / numbers->lanes.lanes, h + row * numbers->row);
 }
 
 template <class T>
@@ -181,19 +183,19 @@ void Streams<T>::Impl::run(const char* operation, std::span<const std::size_t> s
   }
 }
 
-#define RTF_INSTANTIATE(T)                                                                                           \
-  template void Streams<T>::Impl::run(const char*, std::span<const std::size_t>, Signal<const T>, const Signal<T>*); \
-  template void Streams<T>::Impl::run(const char*, std::span<const std::size_t>, Signal<const std::int64_t>,         \
-                                      const Signal<T>*);                                                             \
-  template void Streams<T>::Impl::multiply(const Matrix<T>&, const T*, std::size_t, std::size_t, T*, std::size_t)    \
-      const;                                                                                                         \
-  template void Streams<T>::Impl::mean(std::size_t, T*) const;                                                       \
-  template void Streams<T>::Impl::normalize(const NormRows<T>&, const T*, T*, std::size_t) const;                    \
-  template void Streams<T>::Impl::encode(const Signal<const T>&, std::size_t, std::size_t, std::size_t);             \
-  template void Streams<T>::Impl::encode(const Signal<const std::int64_t>&, std::size_t, std::size_t, std::size_t);  \
-  template void Streams<T>::Impl::begin_block(const Block<T>&, const T*, T*, std::size_t) const;                     \
-  template void Streams<T>::Impl::end_block(const Block<T>&, T*, T*, std::size_t) const;                             \
-  template void Streams<T>::Impl::run_layer(const Layer&, const Tile&, T*);                                          \
+#define RTF_INSTANTIATE(T)                                                                                            \
+  template void Streams<T>::Impl::run(const char*, std::span<const std::size_t>, Signal<const T>, const Signal<T>*);  \
+  template void Streams<T>::Impl::run(const char*, std::span<const std::size_t>, Signal<const std::int64_t>,          \
+                                      const Signal<T>*);                                                              \
+  template void Streams<T>::Impl::multiply(const LaneMatrix<T>&, const T*, std::size_t, std::size_t, T*, std::size_t) \
+      const;                                                                                                          \
+  template void Streams<T>::Impl::mean(std::size_t, T*) const;                                                        \
+  template void Streams<T>::Impl::normalize(const NormRows<T>&, const T*, T*, std::size_t) const;                     \
+  template void Streams<T>::Impl::encode(const Signal<const T>&, std::size_t, std::size_t, std::size_t);              \
+  template void Streams<T>::Impl::encode(const Signal<const std::int64_t>&, std::size_t, std::size_t, std::size_t);   \
+  template void Streams<T>::Impl::begin_block(const Block<T>&, const T*, T*, std::size_t) const;                      \
+  template void Streams<T>::Impl::end_block(const Block<T>&, T*, T*, std::size_t) const;                              \
+  template void Streams<T>::Impl::run_layer(const Layer&, const Tile&, T*);                                           \
   template void Streams<T>::Impl::pool(const Tile&);
 RTF_INSTANTIATE(float)
 RTF_INSTANTIATE(double)

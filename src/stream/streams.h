@@ -84,7 +84,7 @@ struct Streams<T>::Impl {
   void run_layer(const Layer& layer, const Tile& tile, T* rows);
   void normalize(const NormRows<T>& norm, const T* from, T* to, std::size_t rows) const;
   void pool(const Tile& tile);
-  void multiply(const Matrix<T>& matrix, const T* from, std::size_t from_row, std::size_t rows, T* to,
+  void multiply(const LaneMatrix<T>& matrix, const T* from, std::size_t from_row, std::size_t rows, T* to,
                 std::size_t to_row) const;
   // The mean of what a stream has seen, into a row.
   void mean(std::size_t slot, T* row) const;

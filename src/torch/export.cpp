@@ -2,11 +2,14 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <string>
 
 #include "rtf/error.h"
+#include "rtf/random.h"
+#include "rtf/stream.h"
 
 namespace rtf::nn {
 namespace {
@@ -72,6 +75,7 @@ class Weights {
     for (const auto& item : model.named_buffers()) tensors_[item.key()] = item.value();
   }
 
+  const Tensor& tensor(const std::string& name) const { return tensors_.at(name); }
   std::vector<double> at(const std::string& name) const { return values_of(tensors_.at(name)); }
   Linear linear(const std::string& name) const { return {at(name + ".weight"), at(name + ".bias")}; }
   Linear norm(const std::string& name, Norm kind) const {
@@ -111,7 +115,74 @@ Realized realize_direction(const RTFImpl& layer, int64_t direction, const Realiz
   return realize(trained, options);
 }
 
+// The answers of a model file to x, (batch, length) tokens or (batch, length, features) in float64.
+template <class T>
+std::vector<T> runtime_answers(const ModelFile& file, const Tensor& x) {
+  const stream::Model<T> model(file);
+  const Architecture& a = file.architecture;
+  const auto batch = static_cast<std::size_t>(x.size(0)), length = static_cast<std::size_t>(x.size(1));
+  const bool pair = a.decoder == Architecture::Decoder::pair, pool = a.decoder == Architecture::Decoder::pool;
+  const std::size_t answers = pair ? batch / 2 : batch, positions = pair || pool ? 1 : length;
+  std::vector<T> out(answers * positions * a.outputs);
+  const auto to = channels_last(out.data(), answers, positions, a.outputs);
+  stream::Sequences<T> sequences(model, length);
+  if (a.vocabulary > 0) {
+    sequences.process(channels_last(x.const_data_ptr<int64_t>(), batch, length, 1), to);
+  } else {
+    const Tensor samples = x.to(c10::CppTypeToScalarType<T>::value).contiguous();
+    sequences.process(channels_last(samples.const_data_ptr<T>(), batch, length, a.features), to);
+  }
+  return out;
+}
+
+// Numbers that float32 holds, or tokens.
+Tensor random_input(const Architecture& a) {
+  constexpr int64_t longest = 1 << 14;  // seconds of work
+  const auto size = [](std::size_t value) { return static_cast<int64_t>(value); };
+  const int64_t batch = a.decoder == Architecture::Decoder::pair ? 2 : 1;
+  const int64_t length = std::max(std::min(size(a.length), longest), size(a.last));
+  const Random random(1);
+  if (a.vocabulary > 0) {
+    Tensor x = at::empty({batch, length}, at::kLong);
+    for (int64_t i = 0; i < x.numel(); ++i)
+      x.mutable_data_ptr<int64_t>()[i] =
+          static_cast<int64_t>(random.uniform(static_cast<uint64_t>(i)) * static_cast<double>(a.vocabulary));
+    return x;
+  }
+  Tensor x = at::empty({batch, length, size(a.features)}, at::kFloat);
+  for (int64_t i = 0; i < x.numel(); ++i)
+    x.mutable_data_ptr<float>()[i] = static_cast<float>(random.normal(static_cast<uint64_t>(i)));
+  return x.to(at::kDouble);
+}
+
 }  // namespace
+
+double answer_error(const SequenceModelImpl& model, const ModelFile& file) {
+  const at::NoGradGuard no_grad;
+  SequenceModelOptions options = model.options;
+  options.bfloat16 = false;
+  SequenceModel wide(options);
+  wide->to(at::kDouble);
+  wide->eval();
+  const Weights weights(model);
+  for (const auto& item : wide->named_parameters()) item.value().copy_(weights.tensor(item.key()));
+  for (const auto& item : wide->named_buffers()) item.value().copy_(weights.tensor(item.key()));
+
+  const Tensor x = random_input(file.architecture);
+  const std::vector<double> wanted = values_of(wide->forward(x));
+  const auto compare = [&](const auto& got) {
+    // Decoder::last answers at every position; the trainer's at the last ones.
+    const std::size_t before = got.size() - wanted.size();
+    double difference = 0, largest = 0;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      difference = std::max(difference, std::abs(got[before + i] - wanted[i]));
+      largest = std::max(largest, std::abs(wanted[i]));
+    }
+    return largest > 0 ? difference / largest : difference;
+  };
+  return file.precision == DataType::f32 ? compare(runtime_answers<float>(file, x))
+                                         : compare(runtime_answers<double>(file, x));
+}
 
 Exported export_model(const SequenceModelImpl& model, const RealizeOptions& options) {
   const at::NoGradGuard no_grad;

@@ -167,6 +167,8 @@ Checkpoint read_checkpoint(const std::string& path) {
   if (crc != checksum(file)) fail(path, "damaged: its checksum does not match its contents");
 
   for (const auto& [name, array] : file.tensors) {
+    if (array.type != DataType::f32 && array.type != DataType::f64)
+      fail(path, "tensor '" + printable(name) + "' is neither F32 nor F64", ErrorCode::unsupported);
     const std::vector<int64_t> shape(array.shape.begin(), array.shape.end());
     const at::Tensor values = at::empty(shape, at::kDouble);
     if (!array.values.empty()) {

@@ -33,7 +33,7 @@ Config config_of(const Checkpoint& checkpoint, const std::string& path) {
 }  // namespace
 
 ExportReport export_run(const std::string& run, const std::string& checkpoint, const std::string& output,
-                        const RealizeOptions& options) {
+                        const RealizeOptions& options, std::optional<DataType> weights) {
   check_output(output, "export");
   std::error_code ignored;
   ExportReport report;
@@ -47,6 +47,8 @@ ExportReport export_run(const std::string& run, const std::string& checkpoint, c
     load_tensors(saved, model_tensors(model), "model.", report.checkpoint);
     load_averages(saved, model);
     nn::Exported exported = nn::export_model(*model, options);
+    if (weights) round_weights(exported.file, *weights);
+    report.answer_error = nn::answer_error(*model, exported.file);
     write_model(output, exported.file);
     report.architecture = exported.file.architecture;
     report.layers = std::move(exported.layers);

@@ -92,6 +92,8 @@ def safetensors_seeds():
         "shape_overflows": safetensors({"x": tensor([HUGE, HUGE], 0, 8)}, doubles(1)),
         "zero_hides_overflow": safetensors({"x": tensor([HUGE, HUGE, 0], 0, 0)}),
         "overlap": safetensors({"x": one, "y": tensor([1], 4, 12)}, doubles(1) + floats(1)),
+        "narrow": safetensors({"x": tensor([2], 0, 4, "BF16"), "y": tensor([3], 4, 7, "I8")}, b"\x80\x3f\xa0\x7f" + whole(-128, 0, 127)),
+        "narrow_filter": safetensors({"a": tensor([1], 0, 2, "BF16"), "b": tensor([1], 2, 3, "I8"), "h0": tensor([1], 3, 7, "F32")}, halves(0.5) + whole(1) + floats(1)),
         "hole": safetensors({"x": tensor([1], 8, 16)}, doubles(0, 1)),
         "name_twice": safetensors('{"x":{"dtype":"F64","shape":[1],"data_offsets":[0,8]},"x":1}', doubles(1)),
         "finding_zero_byte": safetensors('{"x":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}\0more', doubles(1)),
@@ -103,8 +105,18 @@ def safetensors_seeds():
     }
 
 
+def halves(*values):
+    """bfloat16, of numbers that have one."""
+    return b"".join(floats(value)[2:] for value in values)
+
+
+def whole(*values):
+    return struct.pack(f"<{len(values)}b", *values)
+
+
 def model(recurrences, tensors, precision="f32", crc=None, version="rtf-model 1", **architecture):
-    """A model of these recurrences, [(realization, precision)], and tensors, {name: (shape, values)}."""
+    """A model of these recurrences, [(realization, precision)], and tensors, {name: (shape, values)}; `weights` of the
+    architecture is the type of matrices and embeddings."""
     base = {"vocabulary": 0, "features": 1, "channels": 1, "layers": len(recurrences), "norm": "none", "prenorm": True, "residual": True,
             "activation": "gelu", "glu": False, "decoder": "pool", "outputs": 1, "last": 1, "bidirectional": False, "length": 8, "precision": precision}
     metadata = {
@@ -117,8 +129,11 @@ def model(recurrences, tensors, precision="f32", crc=None, version="rtf-model 1"
         shape, values = tensors[name]
         wide = next((of for i, (_, of) in enumerate(recurrences) if f"blocks.{i}.layer." in name or f"blocks.{i}.backward." in name), precision) == "f64"
         total = zlib.crc32(doubles(*values), zlib.crc32(struct.pack(f"<{len(shape)}Q", *shape), zlib.crc32(name.encode() + b"\0", total)))
-        begin, data = len(data), data + (doubles if wide else floats)(*values)
-        header[name] = tensor(list(shape), begin, len(data), "F64" if wide else "F32")
+        write, dtype = (doubles, "F64") if wide else (floats, "F32")
+        if "weights" in architecture and name.endswith(".weight") and len(shape) == 2:
+            write, dtype = {"bf16": (halves, "BF16"), "int8": (whole, "I8")}.get(architecture["weights"], (write, dtype))
+        begin, data = len(data), data + write(*values)
+        header[name] = tensor(list(shape), begin, len(data), dtype)
     for key in sorted(metadata):
         total = zlib.crc32(metadata[key].encode() + b"\0", zlib.crc32(key.encode() + b"\0", total))
     return safetensors({"__metadata__": metadata | {"crc32": str(total if crc is None else crc)}} | header, data)
@@ -130,6 +145,13 @@ def linear(name, outputs, inputs, bias=True):
 
 def companion(name, channels=1, order=2):
     return {name + ".a": ((1, order), [-0.5] * order), name + ".b": ((channels, order), [1.0] * channels * order), name + ".h0": ((channels,), [0.5] * channels)}
+
+
+def scaled(tensors, scale=0.25):
+    """Matrices of int8: two times its scale each."""
+    rows = {name: shape[0] for name, (shape, _) in tensors.items() if name.endswith(".weight") and len(shape) == 2}
+    return tensors | {name: (tensors[name][0], [2] * len(tensors[name][1])) for name in rows} | {
+        name.replace(".weight", ".scale"): ((count,), [scale] * count) for name, count in rows.items()}  # fmt: skip
 
 
 def model_seeds():
@@ -153,6 +175,20 @@ def model_seeds():
         "pair": model([], pair, vocabulary=5, outputs=2, decoder="pair"),
         "bidirectional": model(plain * 2, ends | companion(layer) | companion("blocks.0.backward"), bidirectional=True, layers=1),
         "tokens": model([], tokens, vocabulary=5),
+        "bf16": model(plain, wide, features=3, channels=2, outputs=3, norm="layer", glu=True, decoder="position", weights="bf16"),
+        "int8": model(plain, scaled(wide), features=3, channels=2, outputs=3, norm="layer", glu=True, decoder="position", weights="int8"),
+        "int8_tokens": model([], scaled(tokens), vocabulary=5, weights="int8"),
+        "int8_pair": model([], scaled(pair), vocabulary=5, outputs=2, decoder="pair", weights="int8"),
+        "int8_without_scale": model([], ends | {"encoder.weight": ((1, 1), [2]), "decoder.weight": ((1, 1), [2])}, weights="int8"),
+        "int8_scale_0": model([], scaled(ends, 0.0), weights="int8"),
+        "int8_scale_negative": model([], scaled(ends, -1.0), weights="int8"),
+        "int8_scale_infinite": model([], scaled(ends, float("inf")), weights="int8"),
+        "int8_scale_smallest": model([], scaled(ends, 2.0**-149), weights="int8"),
+        "int8_beyond": model([], scaled(ends) | {"encoder.weight": ((1, 1), [-128])}, weights="int8"),
+        "bf16_not_finite": model([], ends | {"encoder.weight": ((1, 1), [float("inf")])}, weights="bf16"),
+        "bf16_in_f64": model([], ends, "f64", weights="bf16"),
+        "weights_unknown": model([], ends, weights="int4"),
+        "scale_without_int8": model([], ends | {"encoder.scale": ((1,), [1.0])}),
         "finding_features_of_tokens": model([], tokens, vocabulary=5, features=2**32 - 1),
         "wrong_checksum": model(plain, ends | companion(layer), crc=1),
         "newer_version": model(plain, ends | companion(layer), version="rtf-model 2"),
