@@ -225,7 +225,7 @@ def test_methods_of_coefficients_are_still_refused(rtf_raw, tmp_path):
     save(tmp_path / "f.json", DESIGNS["butter 12"], "sos")
     for command, hint in (
         (["kernel", "f.json", "--length", "10", "--method", "newton", "-o", "k.npy"], "as a transfer function"),
-        (["reduce", "f.json", "--order", "4", "-o", "r.json"], "--to ss needs no coefficients"),
+        (["reduce", "f.json", "--order", "12", "-o", "r.json"], "--to ss needs no coefficients"),
         (["stabilize", "f.json", "--method", "refit", "-o", "r.json"], "--method reflect to a JSON file"),
     ):
         done = rtf_raw(*command)
