@@ -171,6 +171,16 @@ def test_the_rounding_of_sections_is_printed(rtf, rtf_raw, tmp_path, design, len
     assert not done.stderr or estimate <= 30 * error
 
 
+def test_poles_of_coefficients_are_those_of_a_zpk(rtf, tmp_path):
+    b, a = signal.cheby1(10, 1, 0.05)
+    (tmp_path / "f.json").write_text(json.dumps({"form": "ba", "b": b.tolist(), "a": a.tolist()}))
+    group = json.loads(rtf("poles", "f.json", "--json"))["groups"][0]
+    moduli = [abs(complex(*pole)) for pole in group["poles"]]
+    assert max(moduli) == pytest.approx(group["radius"], rel=1e-11)
+    rtf("convert", "f.json", "--to", "zpk", "-o", "zpk.json")
+    zpk = json.loads((tmp_path / "zpk.json").read_text())
+    assert [list(pole) for pole in group["poles"]] == [x if isinstance(x, list) else [x, 0] for x in zpk["poles"]]
+
 
 @pytest.mark.parametrize("distance", [1e-6, 1e-9, 1e-10, 1e-11])
 def test_the_largest_value_next_to_the_circle(rtf, tmp_path, distance):
@@ -185,3 +195,30 @@ def test_the_largest_value_next_to_the_circle(rtf, tmp_path, distance):
     with localcontext(prec=60):
         exact = float((Decimal(square.denominator) / Decimal(square.numerator)).sqrt())
     assert channel["h_infinity_norm"] == pytest.approx(exact, rel=1e-9)
+
+
+def test_poles_of_several_inputs_and_outputs(rtf, tmp_path):
+    A = np.array([[0.5, 0.3], [-0.3, 0.5]])
+    system = {"A": A.tolist(), "B": np.eye(2).tolist(), "C": [[1.0, 2.0]], "D": [[0.0, 1.0]]}
+    (tmp_path / "f.json").write_text(json.dumps({"form": "ss", **system}))
+    rtf("convert", "f.json", "--to", "tf", "-o", "mimo.json")
+    for name in ("f.json", "mimo.json"):
+        group = json.loads(rtf("poles", name, "--json"))["groups"][0]
+        np.testing.assert_allclose(sorted(group["poles"]), [[0.5, -0.3], [0.5, 0.3]], atol=1e-15)
+        assert group["stable"] and group["radius"] == pytest.approx(np.hypot(0.5, 0.3), rel=1e-12)
+        info = json.loads(rtf("info", name, "--json"))
+        assert (info["channels"], info["groups"], info["order"], info["stable"]) == (2, 1, 2, True)
+        assert info["h0"] == {"min": 0, "max": 1}
+
+
+def test_messages_name_what_is_wrong(rtf, rtf_raw, tmp_path):
+    save(tmp_path / "f.json", ([], [1e200, 0.5], 1.0), "zpk")
+    done = rtf_raw("stabilize", "f.json", "--method", "reflect", "-o", "s.json")
+    assert done.returncode == 2 and "a pole of modulus 1e+200: the product of the poles overflows" in done.stderr
+    assert max(len(line) for line in rtf("poles", "f.json").splitlines()) < 90
+    (tmp_path / "f.json").write_text(json.dumps({"form": "ba", "b": [1.0], "a": [1e-320, 0.5]}))
+    done = rtf_raw("convert", "f.json", "--to", "tf", "-o", "s.json")
+    assert done.returncode == 2 and "a[0], which they are divided by, is 1e-320" in done.stderr
+    (tmp_path / "f.json").write_text('{"a": [0.5], "b": [1], "h0": 0, "length": 8}')
+    assert "1 channel, order 1" in rtf("correct", "f.json", "-o", "c.json")
+    assert "1 channel, order 1" in rtf("wrap", "c.json", "--length", 8, "-o", "w.json")

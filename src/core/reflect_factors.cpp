@@ -28,6 +28,9 @@ ZeroPoleGain reflected(ZeroPoleGain zpk) {
     const WideComplex wide = widened(pole);
     const Wide square = norm(wide);
     if (square < Wide(1.0)) continue;
+    if (!std::isfinite(square.high))
+      fail(ErrorCode::unsupported, operation, "a pole of modulus {:.3g}: the product of the poles overflows",
+           std::abs(pole));
     pole = rounded(reciprocal(conj(wide)));
     if (!(norm(widened(pole)) < Wide(1.0))) refuse_pole_on_circle();
     product = product * square;
