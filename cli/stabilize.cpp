@@ -72,9 +72,9 @@ void finish(const StabilizeOptions& options, const Value& before, const Stabiliz
   if (!after.magnitude_change.empty()) {
     const auto worst = std::max_element(after.magnitude_change.begin(), after.magnitude_change.end());
     const std::string change = fmt::format(
-        "|H| changed by at most {:.3g} of itself on 1024 frequencies, where it is above "
-        "1e-6 of its largest value, in channel {}",
-        *worst, worst - after.magnitude_change.begin());
+        "|H| changed by at most {:.3g} of itself on {} frequencies, where it is above {:.0e} of its largest value, in "
+        "channel {}",
+        *worst, magnitude_points, magnitude_floor, worst - after.magnitude_change.begin());
     say(options, change);
     if (*worst > tolerated_change)
       warn(options, "stabilize", change + ": doubles do not hold the mirrored poles well enough; try refit");

@@ -378,6 +378,7 @@ def test_reflect_says_how_much_the_magnitude_changed(rtf, rtf_raw, tmp_path):
     done = rtf_raw("stabilize", "f.json", "--method", "reflect", "-o", "s.json")
     line = next(line for line in done.stdout.splitlines() if "|H| changed by at most" in line)
     assert float(line.split("at most ")[1].split()[0]) < 1e-9 and done.stderr == ""
+    assert "on 1024 frequencies, where it is above 1e-06 of its largest value" in line
 
 
 def test_a_margin_below_the_decimals_is_shown(rtf, tmp_path):
