@@ -42,7 +42,7 @@ void add_options(CLI::App& command, ConvertOptions& options) {
       ->check(CLI::IsMember({"auto", "eigenvalues", "markov"}));
   command.add_flag("--json", options.json,
                    "print {\"form\": .., \"channels\": [{\"error\": .., \"condition\": .., \"length\": .., "
-                   "\"method\": ..}, ..]}");
+                   "\"response_error\": .., \"method\": ..}, ..]}");
 }
 
 ConversionOptions conversion_options(const ConvertOptions& options) {
@@ -117,10 +117,10 @@ Result convert(const AnyFilter& filter, const ConvertOptions& options) {
   if (options.to != "tf" && options.to != "ss")
     throw Error(ErrorCode::unsupported, "convert",
                 "several inputs or outputs; such a system has the forms ss and, for --to tf, mimo");
-  const ConversionReport copied{0, 1, how.report_length, ""};
+  const ConversionReport copied{0, 1, how.report_length, "", 0};
   if (const auto* tf = std::get_if<MimoTransferFunction>(&filter)) {
     if (options.to == "tf") return {*tf, {copied}};
-    return {to_block_companion(*tf), {{0, 1, how.report_length, "block companion"}}};
+    return {to_block_companion(*tf), {{0, 1, how.report_length, "block companion", 0}}};
   }
   const auto& system = std::get<StateSpace>(filter);
   if (options.to == "ss") return {system, {copied}};
@@ -129,11 +129,11 @@ Result convert(const AnyFilter& filter, const ConvertOptions& options) {
 }
 
 void print_table(const std::vector<ConversionReport>& reports) {
-  fmt::print("{:>9} {:>12} {:>12} {:>9}  {}\n", "channel", "error", "condition", "samples", "method");
+  fmt::print("{:>9} {:>12} {:>12} {:>9} {:>12}  {}\n", "channel", "error", "condition", "samples", "beyond", "method");
   for (std::size_t c = 0; c < reports.size(); ++c) {
     const ConversionReport& report = reports[c];
-    fmt::print("{:>9} {:>12.2e} {:>12.2e} {:>9}  {}\n", c, report.error, report.condition, report.length,
-               report.method.empty() ? "copied" : report.method);
+    fmt::print("{:>9} {:>12.2e} {:>12.2e} {:>9} {:>12.2e}  {}\n", c, report.error, report.condition, report.length,
+               report.response_error, report.method.empty() ? "copied" : report.method);
   }
 }
 
@@ -143,6 +143,7 @@ void print_json(const std::string& form, const std::vector<ConversionReport>& re
     channels.push_back({{"error", report.error},
                         {"condition", report.condition},
                         {"length", report.length},
+                        {"response_error", report.response_error},
                         {"method", report.method}});
   fmt::print("{}\n", nlohmann::ordered_json{{"form", form}, {"channels", std::move(channels)}}.dump());
 }
@@ -182,10 +183,10 @@ void run(const ConvertOptions& options) {
     print_table(result.reports);
   }
   for (std::size_t c = 0; c < result.reports.size(); ++c)
-    if (!(result.reports[c].error <= few_digits))
+    if (!(result.reports[c].worst() <= few_digits))
       warn(options, "convert",
            fmt::format("channel {} is off by {:.1e} of its largest value: form {} cannot hold it", c,
-                       result.reports[c].error, form));
+                       result.reports[c].worst(), form));
 }
 
 }  // namespace

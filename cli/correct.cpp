@@ -27,8 +27,8 @@ void run(const CorrectOptions& options) {
   require_memory(static_cast<double>(trained->length),
                  fmt::format("{}: the correction at length {}", options.filter, trained->length));
   write_filter(options.output, naming(options.filter, [&] { return correct(*trained); }));
-  say(options, fmt::format("{}: plain filter, {} channels, order {}, corrected at length {}", options.output,
-                           trained->channels, trained->order, trained->length));
+  say(options, fmt::format("{}: plain filter, {} channel{}, order {}, corrected at length {}", options.output,
+                           trained->channels, trained->channels == 1 ? "" : "s", trained->order, trained->length));
 }
 
 }  // namespace

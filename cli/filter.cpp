@@ -80,7 +80,7 @@ Array to_array(std::vector<std::size_t> shape, const std::vector<T>& values) {
 
 // Filters `samples` in place, chunk after chunk; `state` goes in and comes out. Returns the method that was used.
 template <class T>
-std::string stream(const Cascade& cascade, const FilterCommandOptions& options, const Sizes& sizes,
+std::string stream(const Cascade& cascade, const FilterCommandOptions& options, const Sizes& sizes, double of_sections,
                    std::vector<T>& samples, std::vector<double>& state) {
   const std::size_t chunk = options.chunk == 0 ? sizes.length : std::min(options.chunk, sizes.length);
   const bool carries = chunk < sizes.length;
@@ -94,7 +94,7 @@ std::string stream(const Cascade& cascade, const FilterCommandOptions& options, 
   std::string warning;
   if (carries) {
     const CascadePlan<T> of_all(cascade, sizes.batch, sizes.length, {FilterMethod::recurrence, true, true});
-    if (!options.quiet) warning = of_all.warning();
+    if (!options.quiet) warning = rounding_warning(of_all, of_sections);
   }
   for (std::size_t begin = 0; begin < sizes.length; begin += chunk) {
     Signal<T> part = whole;
@@ -103,7 +103,8 @@ std::string stream(const Cascade& cascade, const FilterCommandOptions& options, 
     if (!plan || plan->length != part.length) {
       plan.emplace(cascade, sizes.batch, part.length, wanted);
       workspace = Workspace(plan->workspace_bytes(executor));
-      if (begin == 0 && !options.quiet) warn(options, "filter", warning.empty() ? plan->warning() : warning);
+      if (begin == 0 && !options.quiet)
+        warn(options, "filter", warning.empty() ? rounding_warning(*plan, of_sections) : warning);
     }
     filter(*plan, part, wanted.initial_state ? std::span<const double>(state) : std::span<const double>(),
            wanted.final_state ? std::span<double>(state) : std::span<double>(), workspace, executor);
@@ -114,10 +115,10 @@ std::string stream(const Cascade& cascade, const FilterCommandOptions& options, 
 // What passes between sections is not rounded to the type of the samples.
 template <class T>
 std::string stream_through(const Cascade& cascade, const FilterCommandOptions& options, const Sizes& sizes,
-                           std::vector<T>& samples, std::vector<double>& state) {
-  if (cascade.stages.size() == 1) return stream(cascade, options, sizes, samples, state);
+                           double of_sections, std::vector<T>& samples, std::vector<double>& state) {
+  if (cascade.stages.size() == 1) return stream(cascade, options, sizes, of_sections, samples, state);
   std::vector<double> wide(samples.begin(), samples.end());
-  const std::string method = stream(cascade, options, sizes, wide, state);
+  const std::string method = stream(cascade, options, sizes, of_sections, wide, state);
   std::transform(wide.begin(), wide.end(), samples.begin(), [](double value) { return static_cast<T>(value); });
   return method;
 }
@@ -161,7 +162,9 @@ void run_as(const FilterCommandOptions& options, const RunnableFilter& file, con
     method = "fft with Algorithm 1's kernel";
   } else {
     if (trained) cascade = cascade_of(options.filter, file);
-    method = naming(options.filter, [&] { return stream_through(*cascade, options, sizes, samples, state); });
+    const double of_sections = options.quiet ? 0 : rounding_of_sections(file, sizes.length);
+    method =
+        naming(options.filter, [&] { return stream_through(*cascade, options, sizes, of_sections, samples, state); });
   }
   if (!std::all_of(samples.begin(), samples.end(), [](T value) { return std::isfinite(value); })) {
     warn(options, "filter", "the output overflows: it holds values that are not finite");

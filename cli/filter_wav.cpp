@@ -51,7 +51,7 @@ struct Sound {
 
 // Returns the method that was used; `state` goes in and comes out.
 std::string stream(const FilterCommandOptions& options, const Cascade& cascade, const Sound& sound,
-                   std::vector<double>& state) {
+                   const RunnableFilter& file, std::vector<double>& state) {
   const std::size_t channels = cascade.channels();
   const std::uint64_t length = sound.reader.length();
   const std::size_t wanted = options.chunk > 0 ? options.chunk : std::max<std::size_t>(block_samples / channels, 1);
@@ -63,7 +63,8 @@ std::string stream(const FilterCommandOptions& options, const Cascade& cascade, 
   };
   // Passing the state on is a recurrence over the whole length: what is refused there is refused in blocks too.
   const auto of_all = make_plan(static_cast<std::size_t>(length), FilterMethod::recurrence);
-  if (!options.quiet) warn(options, "filter", of_all.warning());
+  if (!options.quiet)
+    warn(options, "filter", rounding_warning(of_all, rounding_of_sections(file, static_cast<std::size_t>(length))));
 
   Executor& executor = default_executor();
   std::optional<CascadePlan<double>> plan;
@@ -111,7 +112,7 @@ void filter_wav(const FilterCommandOptions& options, const RunnableFilter& file)
   const std::vector<std::size_t> state_shape = {1, format.channels, cascade.order()};
   std::vector<double> state = initial_state(options, state_shape);
   WavWriter writer(options.output, format, reader.length());
-  const std::string method = stream(options, cascade, {reader, writer}, state);
+  const std::string method = stream(options, cascade, {reader, writer}, file, state);
   // Both files are on disk before either gets its name.
   writer.flush();
   std::optional<StagedFile> final_state;

@@ -60,8 +60,8 @@ struct Sources {
   }
 };
 
-Figures figures_of(const Cascade& cascade, const Sources& sources, bool with_peak) {
-  Figures figures{{}, frequency_response(cascade, std::vector{0.0, std::numbers::pi}), {}, {}, {}};
+Figures figures_of(const RunnableFilter& filter, const Cascade& cascade, const Sources& sources, bool with_peak) {
+  Figures figures{{}, response_of(filter, cascade, std::vector{0.0, std::numbers::pi}), {}, {}, {}};
   const auto unless_it_fails = [&](auto&& find) {
     try {
       find();
@@ -79,7 +79,7 @@ Figures figures_of(const Cascade& cascade, const Sources& sources, bool with_pea
     unless_it_fails([&] { figures.h2[c] = h2_norm(sources.channels[c]); });
     if (with_peak) unless_it_fails([&] { figures.peak[c] = h_infinity_norm(sources.channels[c]); });
   }
-  for (std::size_t c = 0; c < cascade.channels(); ++c) figures.stable.push_back(is_stable(cascade, c));
+  for (std::size_t c = 0; c < cascade.channels(); ++c) figures.stable.push_back(is_stable(filter, cascade, c));
   return figures;
 }
 
@@ -148,16 +148,16 @@ void run(const FreqzOptions& options) {
   // All that can fail comes before the first file gets its name.
   std::optional<StagedFile> delay;
   if (!options.group_delay.empty())
-    delay.emplace(options.group_delay, npy_bytes(Array{shape, group_delay(cascade, angles)}, options.group_delay),
-                  "freqz");
+    delay.emplace(options.group_delay,
+                  npy_bytes(Array{shape, group_delay_of(filter, cascade, angles)}, options.group_delay), "freqz");
   StagedFile response(options.output,
-                      npy_bytes(ComplexArray{shape, frequency_response(cascade, angles)}, options.output), "freqz");
+                      npy_bytes(ComplexArray{shape, response_of(filter, cascade, angles)}, options.output), "freqz");
   std::optional<Figures> figures;
   std::optional<Sources> sources;
   const bool with_peak = options.json || options.norms || cascade.order() <= largest_order_with_norms;
   if (options.json || !options.quiet) {
     sources.emplace(options.filter, filter);
-    figures = figures_of(cascade, *sources, with_peak);
+    figures = figures_of(filter, cascade, *sources, with_peak);
   }
   response.commit();
   if (delay) delay->commit();

@@ -142,6 +142,16 @@ void run(const InfoOptions& options) {
   std::optional<Report> report;
   std::optional<AnyTransferFunction> filter;
   const TrainedTransferFunction* trained = nullptr;
+  // Several inputs and outputs: a channel for each pair of them, all with one denominator.
+  if (const auto* system = std::get_if<StateSpace>(&file))
+    file = naming(options.filter, [&] { return to_mimo_transfer_function(*system).value; });
+  if (const auto* mimo = std::get_if<MimoTransferFunction>(&file)) {
+    TransferFunction pairs = make_coefficients(mimo->inputs * mimo->outputs, 1, mimo->order);
+    pairs.a = mimo->a;
+    pairs.b = mimo->b;
+    pairs.h0 = mimo->h0;
+    file = pairs;
+  }
   if (const auto* systems = std::get_if<std::vector<System>>(&file)) {
     report = examine_forms(*systems, options.filter);
   } else {

@@ -84,7 +84,7 @@ std::vector<double> curve_angles(const PlotChannel& channel) {
 
 void draw_frequency_response(Svg& svg, const PlotChannel& channel) {
   const std::vector<double> angles = curve_angles(channel);
-  const auto response = frequency_response(channel.cascade, angles);
+  const auto response = response_of(channel.filter, channel.cascade, angles);
   std::vector<double> decibels, phases;
   std::vector<Point> magnitude, phase;
   double before = 0;

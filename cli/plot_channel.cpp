@@ -55,7 +55,7 @@ PlotChannel examine(const std::string& path, const RunnableFilter& all, std::siz
   }
   channel.cascade = cascade_of(path, channel.filter);
   channel.tf = coefficients_for_norms(path, channel.filter);
-  channel.stable = is_stable(channel.cascade, 0);
+  channel.stable = is_stable(channel.filter, channel.cascade, 0);
   naming(path, [&] { find_roots(channel); });
   return channel;
 }
@@ -70,13 +70,14 @@ std::size_t default_length(const PlotChannel& channel) {
 std::string figures_line(const PlotChannel& channel) {
   std::string line = fmt::format("order {}, pole radius {:.6g}, {}", channel.order(), channel.radius,
                                  channel.stable ? "stable" : "NOT stable");
-  if (!channel.tf) return line;
-  const double h2 = h2_norm(*channel.tf)[0];
-  if (!std::isfinite(h2)) return line;
-  line += fmt::format(", H2 norm {:.4g}", h2);
-  if (channel.order() > largest_order_with_norms) return line;
+  const auto* systems = std::get_if<std::vector<System>>(&channel.filter);
+  const System source = channel.tf ? System(*channel.tf) : systems->front();
   try {
-    const Peak peak = h_infinity_norm(*channel.tf)[0];
+    const double h2 = h2_norm(source);
+    if (!std::isfinite(h2)) return line;
+    line += fmt::format(", H2 norm {:.4g}", h2);
+    if (channel.order() > largest_order_with_norms) return line;
+    const Peak peak = h_infinity_norm(source);
     if (std::isfinite(peak.value))
       line += fmt::format(", largest |H| {:.4g} at {:.4g} \u03c0", peak.value, peak.angle / std::numbers::pi);
   } catch (const Error&) {  // a picture without it is still a picture

@@ -27,9 +27,30 @@ struct Group {
   bool stable;
 };
 
+Group group_of(std::span<const double> a) {
+  TransferFunction tf = make_coefficients(1, 1, a.size());
+  tf.a.assign(a.begin(), a.end());
+  return {poles(System(tf)), pole_radius(a), is_stable(a)};
+}
+
+// What is too large for decimals is not written out in them.
+std::string place(double x) { return std::abs(x) < 1e6 ? fmt::format("{:.12f}", x) : fmt::format("{:.12e}", x); }
+
 // Every channel of a form that is not coefficients has its own poles, whether or not doubles hold those.
 std::vector<Group> groups_of(const std::string& path) {
   AnyFilter file = read_any_filter(path);
+  // Several inputs and outputs have one denominator.
+  if (const auto* mimo = std::get_if<MimoTransferFunction>(&file)) return {group_of(mimo->a)};
+  if (const auto* matrices = std::get_if<StateSpace>(&file)) {
+    StateSpace system = *matrices;
+    system.inputs = system.outputs = 1;  // whatever goes in and comes out, the poles are those of A
+    system.B.assign(system.order, 1.0);
+    system.C = system.B;
+    system.D = {0.0};
+    return {naming(path, [&] {
+      return Group{poles(System(system)), pole_radius(System(system)), is_stable(System(system))};
+    })};
+  }
   std::vector<Group> groups;
   if (const auto* systems = std::get_if<std::vector<System>>(&file); systems && !is_ratio(systems->front())) {
     for (const System& system : *systems)
@@ -42,7 +63,7 @@ std::vector<Group> groups_of(const std::string& path) {
                  fmt::format("{}: eigenvalues at order {}", path, c.order));
   for (std::size_t g = 0; g < c.groups; ++g) {
     const std::span<const double> a(c.a.data() + g * c.order, c.order);
-    groups.push_back({poles(a), pole_radius(a), is_stable(a)});
+    groups.push_back(group_of(a));
   }
   return groups;
 }
@@ -61,8 +82,8 @@ void run(const PolesOptions& options) {
                roots.size(), roots.size() == 1 ? "" : "s");
     if (!roots.empty()) fmt::print("{:>20} {:>12} {:>20} {:>20}\n", "modulus", "angle/pi", "real", "imaginary");
     for (const auto& pole : roots) {
-      fmt::print("{:>20.12f} {:>12.8f} {:>20.12f} {:>20.12f}\n", std::abs(pole), std::arg(pole) / std::numbers::pi,
-                 pole.real(), pole.imag());
+      fmt::print("{:>20} {:>12.8f} {:>20} {:>20}\n", place(std::abs(pole)), std::arg(pole) / std::numbers::pi,
+                 place(pole.real()), place(pole.imag()));
     }
   }
   if (options.json) fmt::print("{}\n", nlohmann::ordered_json{{"groups", std::move(groups)}}.dump());

@@ -12,7 +12,7 @@ inline std::string radius_text(double radius) {
   const double margin = 1 - radius;
   char text[64];
   if (margin == 0 || !(std::abs(margin) < 1e-7)) {
-    std::snprintf(text, sizeof text, "%.9f", radius);
+    std::snprintf(text, sizeof text, std::abs(radius) < 1e6 ? "%.9f" : "%.9e", radius);
   } else {
     std::snprintf(text, sizeof text, "1%c%.2e", margin > 0 ? '-' : '+', std::abs(margin));
   }

@@ -111,9 +111,52 @@ void reduce_to_state_space(const ReduceOptions& options) {
   warn_past_bound(options, rows);
 }
 
+// Channels of a form that is more than coefficients: what is cut off them, and what the new coefficients are compared
+// with, is the form itself, which coefficients may not hold.
+void reduce_forms(const ReduceOptions& options, const std::vector<System>& channels) {
+  ProgressExecutor executor(default_executor(), options.quiet);
+  std::vector<StateSpace> systems;
+  std::size_t largest = 0;
+  for (std::size_t c = 0; c < channels.size(); ++c) {
+    const std::string name = fmt::format("{}: channel {}", options.filter, c);
+    systems.push_back(naming(name, [&] { return realization(channels[c]); }));
+    largest = std::max(largest, systems[c].order);
+    check_memory(options, systems[c].order);
+  }
+  std::vector<Row> rows;
+  std::vector<TransferFunction> reduced;
+  for (std::size_t c = 0; c < channels.size(); ++c) {
+    // One of a lower order than the others stays as it is.
+    const std::size_t order = options.order > largest ? options.order : std::min(options.order, systems[c].order);
+    const std::string name = fmt::format("{}: channel {}", options.filter, c);
+    const StateSpaceReduction one = naming(name, [&] { return reduce(systems[c], order); });
+    try {
+      reduced.push_back(to_transfer_function(order == systems[c].order ? channels[c] : System(one.system)).value);
+    } catch (const Error& error) {
+      throw Error(
+          error.code(), "command",
+          fmt::format("{} as a transfer function: {}; --to ss needs no coefficients", name, without_operation(error)));
+    }
+    rows.push_back(naming(name, [&] {
+      return make_row(largest_difference(channels[c], System(reduced[c]), executor), one.bound, one.hankel, order);
+    }));
+    TransferFunction& tf = reduced.back();
+    tf.order = std::max(tf.order, options.order);
+    tf.a.resize(tf.order);
+    tf.b.resize(tf.order);
+  }
+  write_filter(options.output, join_channels(reduced));
+  say(options, fmt::format("{}: plain filter, {} channel{}, order {} from {}", options.output, channels.size(),
+                           channels.size() == 1 ? "" : "s", options.order, largest));
+  if (!options.quiet) print_rows(rows, options.order);
+  warn_past_bound(options, rows);
+}
+
 void reduce_coefficients(const ReduceOptions& options) {
-  const AnyTransferFunction filter =
-      coefficients_or_hint(read_any_filter(options.filter), options.filter, "--to ss needs no coefficients");
+  AnyFilter file = read_any_filter(options.filter);
+  if (const auto* systems = std::get_if<std::vector<System>>(&file); systems && !is_ratio(systems->front()))
+    return reduce_forms(options, *systems);
+  const AnyTransferFunction filter = to_coefficients(std::move(file), options.filter);
   check_memory(options, coefficients(filter).order);
   ProgressExecutor executor(default_executor(), options.quiet);
   const auto* trained = std::get_if<TrainedTransferFunction>(&filter);

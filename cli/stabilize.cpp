@@ -71,8 +71,10 @@ void finish(const StabilizeOptions& options, const Value& before, const Stabiliz
                            channels, channels == 1 ? "" : "s", sizes, options.method, length));
   if (!after.magnitude_change.empty()) {
     const auto worst = std::max_element(after.magnitude_change.begin(), after.magnitude_change.end());
-    const std::string change = fmt::format("|H| changed by at most {:.3g} of itself, in channel {}", *worst,
-                                           worst - after.magnitude_change.begin());
+    const std::string change = fmt::format(
+        "|H| changed by at most {:.3g} of itself on {} frequencies, where it is above {:.0e} of its largest value, in "
+        "channel {}",
+        *worst, magnitude_points, magnitude_floor, worst - after.magnitude_change.begin());
     say(options, change);
     if (*worst > tolerated_change)
       warn(options, "stabilize", change + ": doubles do not hold the mirrored poles well enough; try refit");
@@ -110,8 +112,13 @@ void run(const StabilizeOptions& options) {
   const bool factors = systems && std::all_of(systems->begin(), systems->end(), has_own_poles);
   if (factors && method == StabilizeMethod::reflect && !options.output.ends_with(".safetensors"))
     return reflect_factors(options, *systems);
-  const AnyTransferFunction filter = coefficients_or_hint(
-      std::move(file), options.filter, factors ? "--method reflect to a JSON file needs no coefficients" : "");
+  const bool done = factors && method == StabilizeMethod::refit &&
+                    std::all_of(systems->begin(), systems->end(), [](const System& s) { return is_stable(s); });
+  const AnyTransferFunction filter =
+      coefficients_or_hint(std::move(file), options.filter,
+                           done      ? "its own poles are all inside the circle already"
+                           : factors ? "--method reflect to a JSON file needs no coefficients"
+                                     : "");
   const auto* trained = std::get_if<TrainedTransferFunction>(&filter);
   if (trained && options.length != 0 && options.length != trained->length)
     throw Error(ErrorCode::argument, "stabilize",

@@ -30,8 +30,8 @@ void run(const WrapOptions& options) {
   }
   require_memory(static_cast<double>(options.length), fmt::format("wrapping at length {}", options.length));
   write_filter(options.output, naming(options.filter, [&] { return wrap(*plain, options.length); }));
-  say(options, fmt::format("{}: trained filter, {} channels, order {}, length {}", options.output, plain->channels,
-                           plain->order, options.length));
+  say(options, fmt::format("{}: trained filter, {} channel{}, order {}, length {}", options.output, plain->channels,
+                           plain->channels == 1 ? "" : "s", plain->order, options.length));
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ TEST(Conversion, NarrowFiltersKeepTheKernelFromEveryForm) {
   for (const Design& design : {Design{2, 0.3},
                                {5, 0.1},
                                {8, 0.02},
-                               {8, 0.005},
+                               {8, 0.005, false},
                                {12, 0.02, false},
                                {13, 0.05},
                                {20, 0.1, false},

@@ -267,7 +267,7 @@ ARGUMENTS = {
     "zpk in safetensors": (["convert", "good.json", "--to", "zpk", "-o", "out.safetensors"], "write this one as JSON"),
     "convert an unstable trained file": (["convert", "unstable.json", "--to", "sos", "-o", "out"], "unstable.json"),
     "several inputs to modal": (["convert", "mimo.json", "--to", "modal", "-o", "out"], "several inputs"),
-    "kernel of several inputs": (["kernel", "mimo.json", "--length", "8", "-o", "out"], "2 inputs and 1 outputs"),
+    "kernel of several inputs": (["kernel", "mimo.json", "--length", "8", "-o", "out"], "2 inputs and 1 output,"),
     "correct a plain file": (["correct", "good.json", "-o", "out"], "good.json"),
     "wrap a trained file": (["wrap", "trained.json", "--length", "8", "-o", "out"], "trained.json"),
     "correct an unstable file": (["correct", "unstable.json", "-o", "out"], "unstable.json"),

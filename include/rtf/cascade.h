@@ -31,6 +31,10 @@ bool is_stable(const Cascade& cascade, std::size_t channel);
 // As those of a transfer function in rtf/response.h: the product of the stages and what is beside it.
 std::vector<std::complex<double>> frequency_response(const Cascade& cascade, std::span<const double> angles);
 std::vector<double> group_delay(const Cascade& cascade, std::span<const double> angles);
+// Of one channel in any form: of zpk from its poles and zeros, whose sections, rounded, do not hold slow ones; else
+// from its sections.
+std::vector<std::complex<double>> frequency_response(const System& channel, std::span<const double> angles);
+std::vector<double> group_delay(const System& channel, std::span<const double> angles);
 
 // A FilterPlan for every stage. Several stages run as recurrences unless told otherwise: the rounding of a transform is
 // that of its largest sample, and stages that follow may amplify it. For the same reason T should be double then.

@@ -2,6 +2,7 @@
 // that what is lost is what the target's doubles cannot hold.
 #pragma once
 
+#include <algorithm>
 #include <complex>
 #include <cstddef>
 #include <span>
@@ -51,6 +52,12 @@ struct ConversionReport {
   double condition = 1;    // relative change of the kernel for one of the numbers of either form, at least 1
   std::size_t length = 0;  // samples compared: less than asked for when the kernel outgrows a double
   std::string method;      // what was computed on the way
+  // Of coefficients made from another form, what those samples do not show of a stable system: the largest difference
+  // of both responses next to poles that are still heard after them, over the largest |H|; infinite where the
+  // coefficients are not stable.
+  double response_error = 0;
+
+  double worst() const { return std::max(error, response_error); }
 };
 
 template <class Target>
@@ -59,12 +66,12 @@ struct Converted {
   ConversionReport report;
 };
 
-// A source that has the form already is copied. Throws when the measured error leaves not one digit, or is more than
-// 1e-8 times the condition.
+// A source that has the form already is copied. Throws when either measured error leaves not one digit, or that of the
+// kernel is more than 1e-8 times the condition.
 Converted<TransferFunction> to_transfer_function(const System& source, const ConversionOptions& options = {});
 Converted<PolynomialRatio> to_polynomial_ratio(const System& source, const ConversionOptions& options = {});
-// The companion form of every other form; of zpk, sos and modal, where that is off by more than 1e-12, realization() of
-// rtf/reduce.h if it is closer.
+// The companion form of every other form; of zpk, sos and modal, where that is off by more than 1e-12, or refused,
+// realization() of rtf/reduce.h if it is closer.
 Converted<StateSpace> to_state_space(const System& source, const ConversionOptions& options = {});
 // Throws for poles that rounding of the denominator's coefficients could make equal.
 Converted<Modal> to_modal(const System& source, const ConversionOptions& options = {});

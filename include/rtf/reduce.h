@@ -28,6 +28,8 @@ StateSpace realization(const System& channel);
 // The largest singular value of the difference of two frequency responses on the circle, searched for from angles that
 // are dense where poles are close.
 double largest_difference(const StateSpace& one, const StateSpace& other, Executor& executor = default_executor());
+// The same of two channels from the numbers of their forms, in 106 bits but for state spaces.
+double largest_difference(const System& one, const System& other, Executor& executor = default_executor());
 
 struct Reduction {
   TransferFunction tf;                      // groups as they were

@@ -36,8 +36,9 @@ struct Peak {
   double value, angle;
 };
 
-// max |H| on the circle and where, in [0, pi], for every channel; relative accuracy 1e-9. Infinite, at an angle that is
-// nan, when a pole is on or outside the circle (a channel with b = 0 has none).
+// max |H| on the circle and where, in [0, pi], for every channel; relative accuracy 1e-9, of a pole within 1e-11 of
+// the circle what the rounding of the angle leaves. Infinite, at an angle that is nan, when a pole is on or outside the
+// circle (a channel with b = 0 has none).
 std::vector<Peak> h_infinity_norm(const TransferFunction& tf);
 
 // The same of one channel in any form, of zpk, sos, modal and ss without coefficients, which do not hold narrow

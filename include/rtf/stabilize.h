@@ -19,12 +19,16 @@ enum class StabilizeMethod {
 
 inline constexpr double montel_norm = 0.999;
 
+inline constexpr std::size_t magnitude_points = 1024;
+inline constexpr double magnitude_floor = 1e-6;
+
 template <class Value>
 struct Stabilized {
   Value value;                        // denominators that needed no change, and their channels, are as they were
   std::vector<double> error;          // (channels): |kernel - new kernel| / |kernel| in l2 over the length
   std::vector<double> reflect_error;  // what reflect leaves; infinite where a pole on the circle cannot be reflected
-  // (channels), of reflect alone: what rounding leaves of |H| as it was, max ||H'| / |H| - 1| on a grid of frequencies.
+  // (channels), of reflect alone: what rounding leaves of |H| as it was, max ||H'| / |H| - 1| on so many frequencies,
+  // where |H| is above a share of its largest value there.
   std::vector<double> magnitude_change;
 };
 

@@ -6,11 +6,14 @@
 #include <optional>
 
 #include "core/arguments.h"
+#include "core/eigenvalues.h"
 #include "core/form_kernel.h"
+#include "core/form_response.h"
 #include "core/form_scale.h"
 #include "core/from_rational.h"
 #include "core/idle_states.h"
 #include "rtf/reduce.h"
+#include "rtf/stability.h"
 
 namespace rtf {
 namespace {
@@ -52,6 +55,25 @@ void measure(const Source& source, const Target& target, std::size_t length, Con
   report.condition = std::max(sensitivity(source, report.length), sensitivity(target, report.length));
 }
 
+bool are_inside(const std::vector<std::complex<double>>& poles) {
+  return std::all_of(poles.begin(), poles.end(), [](const std::complex<double> p) { return std::abs(p) < 1; });
+}
+
+// What coefficients lose of a stable system beyond the samples that are compared: slow poles, which move by far more
+// than rounding, are hardly seen in them.
+void measure_response(const System& source, const std::optional<Roots>& known, const System& target,
+                      const std::vector<double>& a, ConversionReport& report) {
+  const auto* system = std::get_if<StateSpace>(&source);
+  if (!known && !system) return;  // coefficients themselves
+  const std::vector<std::complex<double>> poles =
+      known ? listed(*known) : eigenvalues(system->A, system->order, MatrixShape::dense, "convert");
+  if (!are_inside(poles)) return;
+  report.response_error = response_error(FormResponse(source), FormResponse(target), poles, report.length);
+  // Coefficients that lose nothing are as stable as the source, whatever its eigenvalues in double say.
+  if (report.response_error > std::numeric_limits<double>::epsilon() && !is_stable(std::span<const double>(a)))
+    report.response_error = HUGE_VAL;
+}
+
 void check_options(const ConversionOptions& options, const char* operation) {
   if (options.report_length < 1) fail(ErrorCode::argument, operation, "report_length is 0; at least 1 is needed");
 }
@@ -71,10 +93,11 @@ auto best_route(bool state_space, const ConversionOptions& options, const Make& 
   } catch (const Error&) {  // coefficients that are refused: the other way needs none
   }
   if (!best) return make(eigenvalues);
-  const auto& [error, condition, length, method] = best->report;  // both infinite where coefficients say nothing
-  if (std::isfinite(error) && error <= std::numeric_limits<double>::epsilon() * condition) return std::move(*best);
+  const ConversionReport& report = best->report;  // its figures are infinite where coefficients say nothing
+  if (std::isfinite(report.worst()) && report.worst() <= std::numeric_limits<double>::epsilon() * report.condition)
+    return std::move(*best);
   try {
-    if (auto other = make(eigenvalues); other.report.error < best->report.error) best = std::move(other);
+    if (auto other = make(eigenvalues); other.report.worst() < best->report.worst()) best = std::move(other);
   } catch (const Error&) {
   }
   return std::move(*best);
@@ -88,8 +111,10 @@ bool may_copy(const System& source, const ConversionOptions& options) {
   return options.feed_through == FeedThrough::inside ? zpk->h0 == 0 : !feeds_through;
 }
 
-[[noreturn]] void fail_overflow(const char* operation) {
-  fail(ErrorCode::unsupported, operation, "numbers of the result are too large for doubles");
+[[noreturn]] void fail_overflow(const char* operation, const System& source) {
+  const auto* ratio = std::get_if<PolynomialRatio>(&source);
+  fail(ErrorCode::unsupported, operation, "numbers of the result are too large for doubles{}",
+       ratio ? fmt::format(": a[0], which they are divided by, is {}", ratio->a[0]) : "");
 }
 
 // What the way from the source's poles and zeros, or else from its coefficients, is called.
@@ -114,16 +139,25 @@ auto convert_as_given(const char* operation, const System& source, const Convers
       [&, &near = near, exponent = exponent](StateSpaceMethod route) {
         const Rational rational = to_rational(near, route);
         const bool from_factors = rational.numerator && way.from_factors;
-        if (!from_factors && !is_finite(rounded(rational))) fail_overflow(operation);
+        if (!from_factors && !is_finite(rounded(rational))) fail_overflow(operation, source);
         Converted<Target> result{scaled(make(rational), exponent), {}};
-        if (!is_finite(result.value)) fail_overflow(operation);
+        if (!is_finite(result.value)) fail_overflow(operation, source);
         try {
           validate(System(result.value), operation);
         } catch (const Error& error) {
           const std::string text = error.what();
           fail(ErrorCode::unsupported, operation, "the result is not a system: {}", text.substr(text.find("] ") + 2));
         }
-        measure(near, System(scaled(result.value, -exponent)), options.report_length, result.report);
+        const System target = scaled(result.value, -exponent);
+        measure(near, target, options.report_length, result.report);
+        if (!way.from_factors) {  // the target is made of coefficients
+          const TransferFunction tf = rounded(rational);
+          const bool companion = std::holds_alternative<StateSpace>(target);
+          measure_response(near, rational.poles, companion ? System(tf) : target, tf.a, result.report);
+        }
+        // So are sections, of which slow poles that were given may have more digits than they.
+        if (std::holds_alternative<SecondOrderSections>(target) && std::holds_alternative<ZeroPoleGain>(near))
+          measure_response(near, rational.poles, target, {}, result.report);
         result.report.method = !from_factors    ? joined(rational.method, way.from_coefficients)
                                : rational.whole ? way.from_coefficients  // eigenvalues of a state space
                                                 : way.from_factors;
@@ -140,6 +174,14 @@ auto convert_as_given(const char* operation, const System& source, const Convers
     fail(ErrorCode::unsupported, operation,
          "the result would be off by {:.1e} of the kernel's largest value: doubles of this form cannot hold it",
          report.error);
+  if (std::isinf(report.response_error))
+    fail(ErrorCode::unsupported, operation,
+         "the result would not be stable, which the {} is: doubles of this form cannot hold it", form_name(source));
+  if (!(report.response_error < hopeless_error))
+    fail(ErrorCode::unsupported, operation,
+         "the result would be off by {:.1e} of the largest |H| next to a pole, which the first {} samples do not show: "
+         "doubles of this form cannot hold it",
+         report.response_error, report.length);
   return best;
 }
 
@@ -167,7 +209,7 @@ std::optional<Converted<StateSpace>> without_coefficients(const System& source, 
     return {};
   const auto [near, exponent] = moderate(source);
   Converted<StateSpace> result{scaled(realization(near), exponent), {}};
-  if (!is_finite(result.value)) fail_overflow("to_state_space");
+  if (!is_finite(result.value)) fail_overflow("to_state_space", source);
   measure(near, System(scaled(result.value, -exponent)), options.report_length, result.report);
   result.report.method = has_residues ? "poles side by side" : "chain of sections";
   return result;
@@ -190,14 +232,14 @@ Converted<StateSpace> to_state_space(const System& source, const ConversionOptio
   try {
     best = convert("to_state_space", source, options, {nullptr, "companion form"},
                    [](const Rational& r) { return to_state_space(rounded(r), 0); });
-    if (best->report.error <= enough) return *std::move(best);
+    if (best->report.worst() <= enough) return *std::move(best);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::unsupported) throw;
     refusal = error;
   }
   try {
     auto other = without_coefficients(source, options);
-    if (other && other->report.error < (best ? best->report.error : hopeless_error)) best = std::move(other);
+    if (other && other->report.worst() < (best ? best->report.worst() : hopeless_error)) best = std::move(other);
   } catch (const Error&) {  // not even sections: what was said of the companion form stands
   }
   if (!best) throw *refusal;
@@ -223,7 +265,7 @@ Converted<MimoTransferFunction> to_mimo_transfer_function(const StateSpace& sour
   check_options(options, operation);
   // From its own numbers, of which a characteristic polynomial would make a system of as many states.
   if (options.method == StateSpaceMethod::automatic && is_block_companion(source))
-    return {from_block_companion(source), {0, 1, options.report_length, "block companion"}};
+    return {from_block_companion(source), {0, 1, options.report_length, "block companion", 0}};
   const auto [near, exponent] = moderate(source);
   return best_route(true, options, [&, &near = near, exponent = exponent](StateSpaceMethod route) {
     const MimoRational rational = to_rational(near, route);

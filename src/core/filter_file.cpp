@@ -159,8 +159,8 @@ AnyTransferFunction to_coefficients(AnyFilter filter, const std::string& path) {
   if (auto* tf = std::get_if<TransferFunction>(&filter)) return std::move(*tf);
   if (auto* trained = std::get_if<TrainedTransferFunction>(&filter)) return std::move(*trained);
   const auto refuse = [&](std::size_t inputs, std::size_t outputs) {
-    fail(path, fmt::format("a system of {} inputs and {} outputs, expected channels of one input and one output each",
-                           inputs, outputs));
+    fail(path, fmt::format("a system of {} input{} and {} output{}, expected channels of one input and one output each",
+                           inputs, inputs == 1 ? "" : "s", outputs, outputs == 1 ? "" : "s"));
   };
   if (const auto* system = std::get_if<StateSpace>(&filter)) refuse(system->inputs, system->outputs);
   if (const auto* mimo = std::get_if<MimoTransferFunction>(&filter)) refuse(mimo->inputs, mimo->outputs);
@@ -175,11 +175,11 @@ AnyTransferFunction to_coefficients(AnyFilter filter, const std::string& path) {
       throw Error(error.code(), "read_filter",
                   fmt::format("{}: channel {} as a transfer function: {}", path, c, text.substr(text.find("] ") + 2)));
     }
-    if (!(converted.report.error <= refused_bound))
+    if (!(converted.report.worst() <= refused_bound))
       throw Error(ErrorCode::unstable, "read_filter",
                   fmt::format("{}: as a transfer function channel {} of this {} would be off by {:.1e} of its largest "
                               "value (at most {:.0e} is allowed)",
-                              path, c, form_name((*systems)[c]), converted.report.error, refused_bound));
+                              path, c, form_name((*systems)[c]), converted.report.worst(), refused_bound));
     channels[c] = std::move(converted.value);
   });
   return join_channels(channels);

@@ -5,7 +5,9 @@
 #include "core/form_scale.h"
 #include "core/from_rational.h"
 #include "core/rational.h"
+#include "core/roots.h"
 #include "rtf/conversion.h"
+#include "rtf/error.h"
 #include "rtf/stability.h"
 
 namespace rtf {
@@ -30,8 +32,22 @@ std::vector<std::vector<double>> denominators(const System& system) {
 std::vector<std::complex<double>> poles(const System& system) {
   constexpr const char* operation = "poles";
   validate(system, operation);
-  if (std::holds_alternative<TransferFunction>(system)) return poles(std::get<TransferFunction>(system).a);
-  if (std::holds_alternative<PolynomialRatio>(system)) return poles(to_transfer_function(system).value.a);
+  if (std::holds_alternative<PolynomialRatio>(system)) return poles(System(to_transfer_function(system).value));
+  if (const auto* tf = std::get_if<TransferFunction>(&system)) {
+    // The roots that a zpk would have; beyond this order, where 106 bits take long, and where they do not settle, those
+    // in double.
+    constexpr std::size_t largest_order = 256;
+    std::vector<double> a = tf->a;
+    while (!a.empty() && a.back() == 0) a.pop_back();  // exact poles at zero, appended below
+    if (a.size() > largest_order) return poles(tf->a);
+    try {
+      auto result = listed(find_roots(std::vector<DoubleDouble>(a.begin(), a.end()), operation));
+      result.resize(tf->order, 0.0);
+      return result;
+    } catch (const Error&) {
+      return poles(tf->a);
+    }
+  }
   return listed(poles_of(to_rational(moderate(system).form, StateSpaceMethod::eigenvalues), operation));
 }
 

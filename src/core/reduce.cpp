@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <functional>
 #include <limits>
 
 #include "core/arguments.h"
 #include "core/circle_point.h"
 #include "core/circle_search.h"
 #include "core/eigenvalues.h"
+#include "core/form_response.h"
 #include "core/form_scale.h"
 #include "core/lattice.h"
 #include "core/lyapunov.h"
@@ -151,6 +153,28 @@ double largest_difference(const StateSpace& one, const StateSpace& other, Execut
     return d.size() == 1 ? std::abs(d(0, 0)) : Eigen::JacobiSVD<Eigen::MatrixXcd>(d).singularValues()[0];
   };
   return std::ldexp(largest_on_circle(difference, search_angles(poles), executor), exponent);
+}
+
+double largest_difference(const System& one, const System& other, Executor& executor) {
+  constexpr const char* operation = "largest_difference";
+  std::vector<std::complex<double>> of_both;
+  for (const System* system : {&one, &other}) {
+    validate(*system, operation);
+    const auto* matrices = std::get_if<StateSpace>(system);
+    for (const auto& pole :
+         matrices ? eigenvalues(matrices->A, matrices->order, MatrixShape::dense, operation) : poles(*system))
+      of_both.push_back(pole);
+  }
+  const auto response_of = [](const System& system) -> std::function<WideComplex(double)> {
+    if (const auto* matrices = std::get_if<StateSpace>(&system))  // whose determinants in 106 bits would take long
+      return [of = StateSpaceResponse(*matrices)](double angle) { return widened(of(angle)(0, 0)); };
+    return [of = FormResponse(system)](double angle) { return of({std::cos(angle), std::sin(angle)}); };
+  };
+  const auto [near_one, exponent] = moderate(one);
+  const auto [near_other, other_exponent] = moderate(other);
+  const auto x = response_of(near_one), y = response_of(rtf::scaled(near_other, other_exponent - exponent));
+  const auto difference = [&](double angle) { return std::abs(rounded(x(angle) - y(angle))); };
+  return std::ldexp(largest_on_circle(difference, search_angles(of_both), executor), exponent);
 }
 
 Reduction reduce(const TransferFunction& tf, std::size_t order, Executor& executor) {

@@ -28,6 +28,9 @@ ZeroPoleGain reflected(ZeroPoleGain zpk) {
     const WideComplex wide = widened(pole);
     const Wide square = norm(wide);
     if (square < Wide(1.0)) continue;
+    if (!std::isfinite(square.high))
+      fail(ErrorCode::unsupported, operation, "a pole of modulus {:.3g}: the product of the poles overflows",
+           std::abs(pole));
     pole = rounded(reciprocal(conj(wide)));
     if (!(norm(widened(pole)) < Wide(1.0))) refuse_pole_on_circle();
     product = product * square;
@@ -86,22 +89,21 @@ double relative_error(const std::vector<double>& kernel, const std::vector<doubl
 }  // namespace
 
 std::vector<double> magnitude_angles() {
-  constexpr std::size_t points = 1024;
   std::vector<double> angles;
-  for (std::size_t i = 0; i < points; ++i)
-    angles.push_back(std::numbers::pi * (static_cast<double>(i) + 0.5) / static_cast<double>(points));
+  for (std::size_t i = 0; i < magnitude_points; ++i)
+    angles.push_back(std::numbers::pi * (static_cast<double>(i) + 0.5) / static_cast<double>(magnitude_points));
   return angles;
 }
 
 std::vector<double> magnitude_changes(const std::vector<std::complex<double>>& before,
                                       const std::vector<std::complex<double>>& after) {
-  const std::size_t points = magnitude_angles().size();
+  constexpr std::size_t points = magnitude_points;
   std::vector<double> changes;
   for (std::size_t first = 0; first < before.size(); first += points) {
     double peak = 0, change = 0;
     for (std::size_t i = first; i < first + points; ++i) peak = std::max(peak, std::abs(before[i]));
     for (std::size_t i = first; i < first + points; ++i)
-      if (std::abs(before[i]) > 1e-6 * peak)
+      if (std::abs(before[i]) > magnitude_floor * peak)
         change = std::max(change, std::abs(std::abs(after[i]) / std::abs(before[i]) - 1));
     changes.push_back(change);
   }

@@ -7,6 +7,7 @@
 #include "core/circle_point.h"
 #include "core/complex_number.h"
 #include "core/double_double.h"
+#include "core/wide_angle.h"
 #include "rtf/kernel.h"
 
 namespace rtf {
@@ -42,6 +43,21 @@ Sums<T> horner(const double* c, std::size_t order, Complex<T> w, double factor =
   return {value * w, (derivative * w + value) * w, rounded};
 }
 
+template <class T>
+Complex<T> point_of(double angle);
+
+template <>
+WideComplex point_of(double angle) {
+  return wide_point(angle);
+}
+
+template <>
+Complex<double> point_of(double angle) {
+  // As wide_point() has it.
+  const auto on_axis = [&](double x) { return std::abs(x) <= 0.5 * epsilon * std::abs(angle) ? 0.0 : x; };
+  return {on_axis(std::cos(angle)), on_axis(std::sin(angle))};
+}
+
 struct Evaluation {
   CirclePoint point;
   double A_rounded, N_rounded;
@@ -49,10 +65,7 @@ struct Evaluation {
 
 template <class T>
 Evaluation evaluate(const CoefficientsView& tf, std::size_t channel, double angle, int exponent = 0) {
-  // Half an ulp away from a multiple of pi / 2 that multiple is meant: there poles on an axis are met, and H may be
-  // real.
-  const auto on_axis = [&](double x) { return std::abs(x) <= 0.5 * epsilon * std::abs(angle) ? 0.0 : x; };
-  const Complex<T> w{T(on_axis(std::cos(angle))), T(on_axis(-std::sin(angle)))};
+  const Complex<T> w = point_of<T>(-angle);
   const double factor = std::ldexp(1.0, -exponent), h0 = factor * tf.h0[channel];
   const Sums<T> a = horner(tf.denominator(channel), tf.order, w);
   const Sums<T> b = horner(tf.numerator(channel), tf.order, w, factor);

@@ -182,7 +182,7 @@ Roots find_roots(std::span<const DoubleDouble> c, const char* operation) {
   for (const Wide& x : c) {
     if (!std::isfinite(x.high))
       fail(ErrorCode::unsupported, operation,
-           "the coefficients of a polynomial overflow: its leading one is too small");
+           "the coefficients of a polynomial overflow: roots too large, or a leading one too small");
     narrow.push_back(x.high);
   }
 

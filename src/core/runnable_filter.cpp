@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/file_errors.h"
+#include "core/rounding.h"
 #include "rtf/correction.h"
 #include "rtf/executor.h"
 #include "rtf/kernel.h"
@@ -34,7 +35,7 @@ double convert_all(const Systems& systems, const To& to, std::vector<Form>& resu
     try {
       auto [value, report] = to(systems[c]);
       results[c] = std::move(value);
-      errors[c] = report.error;
+      errors[c] = report.worst();
     } catch (const Error&) {
       errors[c] = std::numeric_limits<double>::infinity();
     }
@@ -131,6 +132,61 @@ Cascade cascade_of(const std::string& path, const RunnableFilter& filter) {
   return systems ? naming(path, [&] { return to_cascade(*systems); }) : to_cascade(coefficients_of(path, filter));
 }
 
+namespace {
+
+// Null unless the channels are poles and zeros.
+const Systems* poles_and_zeros(const RunnableFilter& filter) {
+  const auto* systems = std::get_if<Systems>(&filter);
+  return systems && std::holds_alternative<ZeroPoleGain>(systems->front()) ? systems : nullptr;
+}
+
+template <class Row, class F>
+Row row_by_row(const Systems& systems, const F& compute) {
+  Row all;
+  for (const System& system : systems) {
+    const Row one = compute(system);
+    all.insert(all.end(), one.begin(), one.end());
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::complex<double>> response_of(const RunnableFilter& filter, const Cascade& cascade,
+                                              std::span<const double> angles) {
+  const Systems* systems = poles_and_zeros(filter);
+  if (!systems) return frequency_response(cascade, angles);
+  return row_by_row<std::vector<std::complex<double>>>(
+      *systems, [&](const System& system) { return frequency_response(system, angles); });
+}
+
+std::vector<double> group_delay_of(const RunnableFilter& filter, const Cascade& cascade,
+                                   std::span<const double> angles) {
+  const Systems* systems = poles_and_zeros(filter);
+  if (!systems) return group_delay(cascade, angles);
+  return row_by_row<std::vector<double>>(*systems, [&](const System& system) { return group_delay(system, angles); });
+}
+
+bool is_stable(const RunnableFilter& filter, const Cascade& cascade, std::size_t channel) {
+  const auto* systems = std::get_if<Systems>(&filter);
+  return systems ? rtf::is_stable((*systems)[channel]) : rtf::is_stable(cascade, channel);
+}
+
+double rounding_of_sections(const RunnableFilter& filter, std::size_t length) {
+  const Systems* systems = poles_and_zeros(filter);
+  if (!systems) return 0;
+  ConversionOptions options;
+  options.report_length = std::clamp<std::size_t>(length, 1, probe_length);
+  double largest = 0;
+  for (const System& system : *systems) {
+    ZeroPoleGain product = std::get<ZeroPoleGain>(system);
+    product.h0 = 0;
+    const ConversionReport report = to_sections(product, options).report;
+    largest = std::max(largest, length > probe_length ? report.worst() : report.error);
+  }
+  return largest;
+}
+
 std::vector<double> kernel_of(const std::string& path, const RunnableFilter& filter, std::size_t length) {
   if (const auto* trained = std::get_if<TrainedTransferFunction>(&filter)) return kernel(*trained, length);
   const auto* systems = std::get_if<Systems>(&filter);
@@ -147,7 +203,8 @@ std::optional<TransferFunction> held_coefficients(const System& channel) {
   constexpr double largest_error = 1e-9;  // what the search for the largest |H| promises
   try {
     auto [tf, report] = to_transfer_function(channel);
-    if (report.error <= largest_error) return std::move(tf);
+    // Of poles that outlive the samples of the report the factors always have the norms.
+    if (report.error <= largest_error && report.response_error == 0) return std::move(tf);
   } catch (const Error&) {  // not even a digit is left
   }
   return {};

@@ -1,8 +1,10 @@
 // A filter file as signals, kernels and responses are computed from it.
 #pragma once
 
+#include <complex>
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -32,9 +34,20 @@ TransferFunction plain_filter(const std::string& path, const AnyTransferFunction
 TransferFunction coefficients_of(const std::string& path, const RunnableFilter& filter);
 // The sections in a row, or the one transfer function.
 Cascade cascade_of(const std::string& path, const RunnableFilter& filter);
+// Frequency responses and group delays, (channels, angles): of poles and zeros from these, else from the cascade.
+std::vector<std::complex<double>> response_of(const RunnableFilter& filter, const Cascade& cascade,
+                                              std::span<const double> angles);
+std::vector<double> group_delay_of(const RunnableFilter& filter, const Cascade& cascade,
+                                   std::span<const double> angles);
+// By the poles of the file where it has them: those of sections may have been rounded.
+bool is_stable(const RunnableFilter& filter, const Cascade& cascade, std::size_t channel);
+// What the sections that signals pass through lose of the poles and zeros of a file over so many samples, of the
+// largest value; 0 for every other form.
+double rounding_of_sections(const RunnableFilter& filter, std::size_t length);
 // Impulse responses, (channels, length).
 std::vector<double> kernel_of(const std::string& path, const RunnableFilter& filter, std::size_t length);
-// The coefficients of a channel, none where factors that are multiplied out no longer have their kernel to 1e-9.
+// The coefficients of a channel, none where factors that are multiplied out no longer have their kernel to 1e-9, or
+// where that lives longer than what of it was compared.
 std::optional<TransferFunction> held_coefficients(const System& channel);
 // Those of all channels, a trained filter corrected.
 std::optional<TransferFunction> coefficients_for_norms(const std::string& path, const RunnableFilter& filter);

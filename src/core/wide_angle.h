@@ -1,0 +1,12 @@
+// Points of the unit circle in 106 bits.
+#pragma once
+
+#include "core/roots.h"
+
+namespace rtf {
+
+// e^{i angle}: next to a pole the rounding of sine and cosine to doubles would count. Half an ulp away from a multiple
+// of pi / 2 that multiple is meant: there poles on an axis are met, and H may be real. Beyond 8 in modulus, in double.
+WideComplex wide_point(double angle);
+
+}  // namespace rtf
