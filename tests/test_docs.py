@@ -95,10 +95,11 @@ def test_layout_has_every_source():
 
 
 def test_named_tests_exist():
-    """docs/math.md names tests as `Suite.Name`."""
+    """The pages of the mathematics name tests as `Suite.Name`."""
     defined = set()
     for file in (ROOT / "tests").glob("*.cpp"):
         defined |= {".".join(names) for names in re.findall(r"^(?:TYPED_)?TEST\((\w+),\s*(\w+)\)", file.read_text(), re.MULTILINE)}
-    named = re.findall(r"`([A-Z]\w+\.[A-Z]\w+)`", (ROOT / "docs" / "math.md").read_text())
+    pages = [(ROOT / "docs" / page).read_text() for page in ("math.md", "toolbox-math.md")]
+    named = re.findall(r"`([A-Z]\w+\.[A-Z]\w+)`", "".join(pages))
     assert named
     assert set(named) <= defined
