@@ -1,9 +1,7 @@
-// A deployed model: 6 layers of 256 channels and order 64 with channel mixing, and what reading its weights alone
-// costs.
+// A deployed model: 6 layers of 256 channels and order 64 with channel mixing.
 #include <benchmark/benchmark.h>
 
 #include <cstring>
-#include <numeric>
 #include <vector>
 
 #include "filters.h"
@@ -110,22 +108,6 @@ void silence(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations());
 }
 BENCHMARK(silence)->Arg(0)->Arg(1)->Arg(2)->ArgName("form")->Unit(benchmark::kMicrosecond);
-
-// The bound: the same bytes read once, summed in as many registers as hide the latency.
-void read_weights(benchmark::State& state) {
-  const auto model = rtf::stream::Model<float>(example(0, DataType::f32));
-  const std::size_t words = model.weight_bytes() / 8;
-  std::vector<std::uint64_t> memory(words, 1);
-  for (auto _ : state) {
-    std::uint64_t sum[32] = {};
-    for (std::size_t i = 0; i + 32 <= words; i += 32)
-      for (std::size_t k = 0; k < 32; ++k) sum[k] ^= memory[i + k];
-    benchmark::DoNotOptimize(std::accumulate(sum, sum + 32, std::uint64_t{0}));
-    benchmark::ClobberMemory();
-  }
-  state.SetBytesProcessed(static_cast<std::int64_t>(model.weight_bytes()) * state.iterations());
-}
-BENCHMARK(read_weights)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 

@@ -54,10 +54,9 @@ AnyTransferFunction coefficients_or_hint(AnyFilter file, const std::string& path
   try {
     return to_coefficients(std::move(file), path);
   } catch (const Error& error) {
-    const std::string text = error.what();
     const bool not_held = error.code() == ErrorCode::unsupported || error.code() == ErrorCode::unstable;
     if (!of_other_form || !not_held || hint.empty()) throw;
-    throw Error(error.code(), "command", text.substr(text.find("] ") + 2) + "; " + hint);
+    throw Error(error.code(), "command", without_operation(error) + "; " + hint);
   }
 }
 

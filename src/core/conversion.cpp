@@ -7,6 +7,7 @@
 
 #include "core/arguments.h"
 #include "core/eigenvalues.h"
+#include "core/file_errors.h"
 #include "core/form_kernel.h"
 #include "core/form_response.h"
 #include "core/form_scale.h"
@@ -145,8 +146,7 @@ auto convert_as_given(const char* operation, const System& source, const Convers
         try {
           validate(System(result.value), operation);
         } catch (const Error& error) {
-          const std::string text = error.what();
-          fail(ErrorCode::unsupported, operation, "the result is not a system: {}", text.substr(text.find("] ") + 2));
+          fail(ErrorCode::unsupported, operation, "the result is not a system: {}", without_operation(error));
         }
         const System target = scaled(result.value, -exponent);
         measure(near, target, options.report_length, result.report);

@@ -10,6 +10,7 @@
 #include "core/array_bytes.h"
 #include "core/atomic_file.h"
 #include "core/conditioning.h"
+#include "core/file_errors.h"
 #include "core/filter_bytes.h"
 #include "core/filter_json.h"
 #include "core/form_file.h"
@@ -171,9 +172,8 @@ AnyTransferFunction to_coefficients(AnyFilter filter, const std::string& path) {
     try {
       converted = to_transfer_function((*systems)[c]);
     } catch (const Error& error) {
-      const std::string text = error.what();
       throw Error(error.code(), "read_filter",
-                  fmt::format("{}: channel {} as a transfer function: {}", path, c, text.substr(text.find("] ") + 2)));
+                  fmt::format("{}: channel {} as a transfer function: {}", path, c, without_operation(error)));
     }
     if (!(converted.report.worst() <= refused_bound))
       throw Error(ErrorCode::unstable, "read_filter",

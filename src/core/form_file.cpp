@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "core/file_errors.h"
 #include "core/filter_json.h"
 #include "core/printable.h"
 
@@ -140,8 +141,7 @@ void check_in_file(const Value& value, const Reader& reader) {
   try {
     validate(value, "read_filter");
   } catch (const Error& error) {
-    const std::string text = error.what();
-    fail_reading(reader.path(), reader.message(text.substr(text.find("] ") + 2)));
+    fail_reading(reader.path(), reader.message(without_operation(error)));
   }
 }
 

@@ -6,6 +6,7 @@
 #include "core/arguments.h"
 #include "core/complex_number.h"
 #include "core/double_double.h"
+#include "core/file_errors.h"
 #include "core/magnitude_change.h"
 #include "core/rational.h"
 #include "rtf/cascade.h"
@@ -117,8 +118,7 @@ Stabilized<std::vector<System>> reflect(std::span<const System> channels, std::s
       result.value.push_back(reflected(channels[c]));
       result.error.push_back(relative_error(kernel(result.value[c], length), kernel(channels[c], length)));
     } catch (const Error& error) {
-      const std::string text = error.what();
-      throw Error(error.code(), operation, fmt::format("channel {}: {}", c, text.substr(text.find("] ") + 2)));
+      throw Error(error.code(), operation, fmt::format("channel {}: {}", c, without_operation(error)));
     }
   }
   result.reflect_error = result.error;
