@@ -3,15 +3,16 @@
 
 #include <type_traits>
 
-#include "cuda/double_transforms.h"
 #include "cuda/launch.h"
 #include "cuda/number_rows.h"
+#include "cuda/row_transforms.h"
 
 namespace rtf::cuda::two_level {
 
 constexpr int columns = 256, radix = 16;
 constexpr int lines = columns / 2 + 1;  // of a real signal: the others are conjugates of these
 constexpr int together = 8;             // pairs of columns in a block: several blocks a multiprocessor
+constexpr int column_threads = radix * together;
 
 // Rows first, first + 1, ... of `numbers`, each a real signal.
 struct Signals {
@@ -31,7 +32,6 @@ struct Columns {
 };
 
 struct ColumnArguments {
-  int rows;
   Columns parts[3];  // one after the other along the grid
 };
 
@@ -48,30 +48,29 @@ __device__ void transform_column(double2 (&z)[radix], double2 root, double2 (*ex
   fft<radix, sign>(z);
 }
 
-// at(i) = the points position(i) and position(i) + together of a signal; all loads start before the first one ends.
-template <class Position>
-__device__ void load_columns(const Signals& signals, int64_t index, int length, Position position,
-                             double2 (&z)[radix]) {
+// z[i] = the points first + i * stride and `together` further of a signal; all loads start before the first one ends.
+// (Branches around them are faster than predicates: what lies past the end of a row is not even issued.)
+template <int length>
+__device__ void load_columns(const Signals& signals, int64_t index, int first, double2 (&z)[radix]) {
+  constexpr int stride = length / radix;
   with_pointer(signals.numbers, [&](const auto* data) {
     data += index * signals.count;
-    using T = std::remove_cv_t<std::remove_pointer_t<decltype(data)>>;
+    const int begin = first - signals.offset;
+    using T = std::remove_cvref_t<decltype(*data)>;
     T u[radix], v[radix];
-    const auto number = [&](int k) { return k >= 0 && k < signals.count ? data[k] : T(0); };
+    const auto number = [&](int k) { return k >= 0 && k < signals.count ? load_with_neighbours(data + k) : T(0); };
 #pragma unroll
     for (int i = 0; i < radix; ++i) {
-      const int k = position(i) - signals.offset;
-      u[i] = number(k);
-      v[i] = number(k + together);
+      u[i] = number(begin + i * stride);
+      v[i] = number(begin + i * stride + together);
     }
-#pragma unroll
-    for (int i = 0; i < radix; ++i) {
-      z[i] = {static_cast<double>(u[i]), static_cast<double>(v[i])};
-      if (position(i) < signals.offset) z[i].x = signals.leading;
-    }
+    unroll<radix>([&](auto i) { z[i] = {static_cast<double>(u[i]), static_cast<double>(v[i])}; });
+    if (begin < 0) z[0].x = signals.leading;
     if (signals.count + signals.offset <= length) return;
 #pragma unroll
     for (int i = 0; i < radix; ++i)
-      for (int k = position(i) - signals.offset + length; k < signals.count; k += length) {
+#pragma unroll 1
+      for (int k = begin + i * stride + length; k < signals.count; k += length) {
         z[i].x += static_cast<double>(data[k]);
         if (k + together < signals.count) z[i].y += static_cast<double>(data[k + together]);
       }
@@ -79,10 +78,12 @@ __device__ void load_columns(const Signals& signals, int64_t index, int length, 
 }
 
 // Which signal a block works on, and where: a thread has columns n2 and n2 + together.
+template <int rows>
 struct ColumnPlace {
+  static constexpr int length = columns * rows;
   const Columns& part;
   int64_t signal, index;  // among those of the part, and in `numbers`
-  int rows, length, n2;
+  int n2;
   bool first_point;
 
   static __device__ const Columns& part_of(const ColumnArguments& p, int64_t& signal) {
@@ -94,11 +95,9 @@ struct ColumnPlace {
       : part(part_of(p, block)),
         signal(block),
         index(part.signals.first + block),
-        rows(p.rows),
-        length(columns * p.rows),
         n2(blockIdx.x * 2 * together + threadIdx.x),
         first_point(part.h0.data && n2 == 0 && threadIdx.y == 0) {}
-  __device__ int point(int i) const { return (static_cast<int>(threadIdx.y) + i * radix) * rows + n2; }
+  __device__ int point(int i) const { return static_cast<int>(threadIdx.y) * rows + n2 + i * radix * rows; }
   // Number n2 of a line; lines of T lie where those of double2 begin.
   template <class T>
   __device__ T* at(int line) const {
@@ -109,59 +108,62 @@ struct ColumnPlace {
 // Signals to columns of scratch. Two columns x and y of a signal go as one complex z = x + i y: with Z(256 - k) the
 // mirrored number, X(k) = (Z(k) + conj Z(256 - k)) / 2 and Y(k) = (Z(k) - conj Z(256 - k)) / 2i. Columns of two signals
 // must not: the rounding of a large one would drown a small one.
-inline __global__ void __launch_bounds__(radix * together, 4) columns_ahead(const ColumnArguments p) {
+template <int rows>
+__global__ void __launch_bounds__(column_threads, 4) columns_ahead(const ColumnArguments p) {
   extern __shared__ __align__(16) double2 shared[];
   auto* const exchange = reinterpret_cast<double2(*)[together]>(shared);
-  const ColumnPlace place(p);
+  const ColumnPlace<rows> place(p);
   const Signals& signals = place.part.signals;
   const int c = threadIdx.x, j = threadIdx.y;
+  // Of few numbers a column holds one at its beginning, and that is its transform everywhere.
+  const bool few = signals.count + signals.offset <= rows;
   const double2 root = double_root<forward>(j, columns);
   const Twist twist = Twist::load<forward>(place.n2, j, radix, place.length);
-  const Twist further = Twist::load<forward>(together, j, radix, place.length);
+  const Twist further = Twist::load<forward>(place.n2 + together, j, radix, place.length);
   double2 z[radix];
-  // Of few numbers a column holds one at its beginning, and that is its transform everywhere.
-  const bool few = signals.count + signals.offset <= p.rows;
-  load_columns(signals, place.index, place.length, [&](int i) { return few ? place.n2 : place.point(i); }, z);
+  load_columns<place.length>(signals, place.index, few ? place.n2 : place.point(0), z);
   if (place.first_point) store_number(place.part.h0, place.index, z[0].x);
-  if (!few) {
+  if (few) {
+    unroll<radix / 2>([&](auto i) { z[i + 1] = z[0]; });
+  } else {
     transform_column<forward>(z, root, exchange);
     __syncthreads();
     unroll<radix / 2>([&](auto i) { exchange[(i + radix / 2) * radix + j][c] = z[i + radix / 2]; });
     __syncthreads();
   }
-  double2 w = twist.first, apart = further.first;
-  const auto put = [&](int line, double2 x, double2 y) {
-    double2* const to = place.at<double2>(line);
-    to[0] = x * w;
-    to[together] = y * (w * apart);
+  double2 w = 0.5 * twist.first, v = 0.5 * further.first;
+  double2* const to = place.template at<double2>(j);
+  const auto put = [&](auto i, double2 twice_x, double2 twice_y) {
+    to[i * radix * rows] = twice_x * w;
+    to[i * radix * rows + together] = twice_y * v;
+    w = w * twist.step;
+    v = v * further.step;
   };
   unroll<radix / 2>([&](auto i) {
-    const int line = i * radix + j;
-    if (few || line == 0) {
-      put(line, {z[i].x, 0}, {z[i].y, 0});
+    if (few || (i == 0 && j == 0)) {
+      put(i, {2 * z[i].x, 0}, {2 * z[i].y, 0});
     } else {
-      const double2 mirror = conj(exchange[columns - line][c]), own = z[i];
-      put(line, 0.5 * (own + mirror), 0.5 * times_i(mirror - own));
+      const double2 mirror = conj(exchange[columns - (i * radix + j)][c]), own = z[i];
+      put(i, own + mirror, times_i(mirror - own));
     }
-    w = w * twist.step;
-    apart = apart * further.step;
   });
-  if (j == 0) put(columns / 2, {z[radix / 2].x, 0}, {z[radix / 2].y, 0});
+  constexpr auto half = std::integral_constant<int, radix / 2>();
+  if (j == 0) put(half, {2 * z[half].x, 0}, {2 * z[half].y, 0});
 }
 
 // Columns of scratch, numbers of type T, to signals.
-template <class T>
-__global__ void __launch_bounds__(radix * together, 4) columns_back(const ColumnArguments p) {
+template <int rows, class T>
+__global__ void __launch_bounds__(column_threads, 4) columns_back(const ColumnArguments p) {
   extern __shared__ __align__(16) double2 shared[];
   auto* const exchange = reinterpret_cast<double2(*)[together]>(shared);
-  const ColumnPlace place(p);
+  const ColumnPlace<rows> place(p);
   const Signals& signals = place.part.signals;
   const int c = threadIdx.x, j = threadIdx.y;
   const double2 root = double_root<inverse>(j, columns);
   double2 z[radix];
   T x[radix / 2], y[radix / 2];
   unroll<radix / 2>([&](auto i) {
-    const T* const from = place.at<T>(i * radix + j);
+    const T* const from = place.template at<T>(i * radix + j);
     x[i] = from[0];
     y[i] = from[together];
   });
@@ -173,7 +175,7 @@ __global__ void __launch_bounds__(radix * together, 4) columns_back(const Column
     if (line != 0) exchange[columns - line][c] = conj(first - second);
   });
   if (j == 0) {
-    const T* const from = place.at<T>(columns / 2);
+    const T* const from = place.template at<T>(columns / 2);
     exchange[columns / 2][c] = widen(from[0]) + times_i(widen(from[together]));
   }
   __syncthreads();
@@ -190,13 +192,37 @@ __global__ void __launch_bounds__(radix * together, 4) columns_back(const Column
   store_points<radix>(further, place.length, point, [&](int i) { return z[i].y; });
 }
 
-inline void run_columns(const char* operation, void (*kernel)(ColumnArguments), const ColumnArguments& arguments,
-                        cudaStream_t stream) {
+// run(std::integral_constant<int, rows>())
+template <class Run>
+void with_rows(int rows, Run run) {
+  switch (rows) {
+    case 128:
+      return run(std::integral_constant<int, 128>());
+    case 256:
+      return run(std::integral_constant<int, 256>());
+    case 512:
+      return run(std::integral_constant<int, 512>());
+    default:
+      return run(std::integral_constant<int, 1024>());
+  }
+}
+
+inline void run_columns(const char* operation, void (*kernel)(ColumnArguments), int rows,
+                        const ColumnArguments& arguments, cudaStream_t stream) {
   constexpr std::size_t shared_bytes = columns * together * sizeof(double2);
   int64_t signals = 0;
   for (const Columns& part : arguments.parts) signals += part.signals.size();
-  const dim3 grid(arguments.rows / (2 * together), static_cast<unsigned>(signals));
+  const dim3 grid(rows / (2 * together), static_cast<unsigned>(signals));
   launch(operation, kernel, grid, dim3(together, radix), shared_bytes, stream, arguments);
+}
+
+inline void run_columns_ahead(const char* operation, int rows, const ColumnArguments& arguments, cudaStream_t stream) {
+  with_rows(rows, [&](auto size) { run_columns(operation, columns_ahead<size>, rows, arguments, stream); });
+}
+
+template <class T>
+void run_columns_back(const char* operation, int rows, const ColumnArguments& arguments, cudaStream_t stream) {
+  with_rows(rows, [&](auto size) { run_columns(operation, columns_back<size, T>, rows, arguments, stream); });
 }
 
 }  // namespace rtf::cuda::two_level

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "cuda/double_transforms.h"
 #include "cuda/number_rows.h"
+#include "cuda/row_transforms.h"
 
 namespace rtf::cuda {
 
@@ -16,7 +16,7 @@ template <int length>
 struct RealRow {
   static constexpr int half = length / 2;
   static constexpr int numbers = length <= 2048 ? 4 : length <= 8192 ? 8 : 16;  // of a thread; short rows have few
-  using Fft = DoubleFft<half, 1, numbers, (length > 8192)>;
+  using Fft = RowFft<double2, half, 1, numbers, (length > 8192)>;
   static constexpr int threads = Fft::threads, stride = Fft::stride;
   static constexpr int blocks = std::max(1, 512 / threads);  // a multiprocessor holds at least: 128 registers a thread
   static constexpr std::size_t spectrum_bytes = half * sizeof(double2);

@@ -5,9 +5,9 @@
 // does not grow with the channels.
 #include "cuda/column_transforms.h"
 #include "cuda/denominator_sum.h"
-#include "cuda/double_transforms.h"
 #include "cuda/kernel_tiles.h"
 #include "cuda/launch.h"
+#include "cuda/row_transforms.h"
 #include "cuda/wrapped_kernel_long.h"
 
 namespace rtf::cuda {
@@ -25,18 +25,18 @@ struct LineArguments {
   __host__ __device__ int64_t runs() const { return groups * runs_per_group; }
 };
 
-template <int rows>
-using LineFft = DoubleFft<rows, 2>;
+template <int rows, class C = double2>
+using LineFft = RowFft<C, rows, 2>;
 template <int rows>
 constexpr std::size_t line_bytes = LineFft<rows>::exchange_bytes + LineFft<rows>::table_bytes +
                                    2 * rows * sizeof(double2);
-template <bool gradient>
-constexpr int resident_threads = gradient ? 512 : 640;  // of a multiprocessor: as their registers allow
+constexpr int resident_threads = 512;  // of a multiprocessor: as their registers allow
 
 // One line of two runs of channels, a thread row each; those of a run share a denominator. B / A; or with G the
-// spectrum of dk dB = G / conj(A) and dA = - dB conj(B / A). Kernels are left in numbers of type T.
+// spectrum of dk dB = G / conj(A) and dA = - dB conj(B / A). The way back is in numbers of type T: what is float32 in
+// the end may be so once its quotient is taken, each channel by itself.
 template <int rows, bool gradient, class T>
-__global__ void __launch_bounds__(LineFft<rows>::threads, resident_threads<gradient> / LineFft<rows>::threads)
+__global__ void __launch_bounds__(LineFft<rows>::threads, resident_threads / LineFft<rows>::threads)
     divide_lines(const LineArguments p) {
   using Fft = LineFft<rows>;
   constexpr int each = 8, length = columns * rows, signals = gradient ? 2 : 1;
@@ -80,23 +80,20 @@ __global__ void __launch_bounds__(LineFft<rows>::threads, resident_threads<gradi
       }
     }
     if (is_denominator || (gradient && is_numerator)) continue;
-#pragma unroll 1
-    for (int which = 0; which < signals; ++which) {
-      const bool last = which + 1 == signals;
-      if (last)
+    const bool exists = index < count && run == 2 * static_cast<int64_t>(blockIdx.y) + threadIdx.y;
+    const Twist twist = Twist::load<inverse>(line, threadIdx.x, Fft::stride, length);
+    const auto put_back = [&](double2(&points)[each], double2* to, Real<T> sign) {
+      T y[each];
 #pragma unroll
-        for (int i = 0; i < each; ++i) z[i] = quotient[i];
-      const Twist twist = Twist::load<inverse>(line, threadIdx.x, Fft::stride, length);
-      Fft::template execute<inverse>(z, shared, table);
-      twist.apply(z);
-      if (index >= count || run != 2 * static_cast<int64_t>(blockIdx.y) + threadIdx.y) continue;
-      const double sign = gradient && last ? -1 : 1;
-      T* const to = reinterpret_cast<T*>(gradient && last ? to_denominator : numerator);
-      using Element = decltype(T::x);
+      for (int i = 0; i < each; ++i) y[i] = round_to<T>(points[i]);
+      LineFft<rows, T>::template execute<inverse>(y, shared, table);
+      twist.apply(y);
+      if (!exists) return;
 #pragma unroll
-      for (int i = 0; i < each; ++i)
-        to[k2(i)] = {static_cast<Element>(sign * z[i].x), static_cast<Element>(sign * z[i].y)};
-    }
+      for (int i = 0; i < each; ++i) reinterpret_cast<T*>(to)[k2(i)] = sign * y[i];
+    };
+    if (gradient) put_back(z, numerator, 1);
+    put_back(quotient, gradient ? to_denominator : numerator, gradient ? -1 : 1);
   }
 }
 
@@ -114,26 +111,16 @@ int64_t channels_in_run(int64_t groups, int64_t channels_per_group, int64_t resi
 
 template <bool gradient, class T>
 void run_lines(int rows, LineArguments arguments, cudaStream_t stream) {
-  const auto run = [&](auto size) {
+  with_rows(rows, [&](auto size) {
     using Fft = LineFft<size>;
-    const int64_t resident = multiprocessors * std::max(1, resident_threads<gradient> / Fft::threads);
+    const int64_t resident = multiprocessors * std::max(1, resident_threads / Fft::threads);
     const int64_t each = channels_in_run(arguments.groups, arguments.channels_per_group, resident, gradient ? 4 : 2);
     arguments.channels_per_run = each;
     arguments.runs_per_group = ceil_div(arguments.channels_per_group, each);
     const dim3 grid(lines, static_cast<unsigned>(ceil_div(arguments.runs(), 2)));
     launch(gradient ? "kernel_backward" : "kernel", divide_lines<size, gradient, T>, grid, dim3(Fft::stride, 2),
            line_bytes<size>, stream, arguments);
-  };
-  switch (rows) {
-    case 128:
-      return run(std::integral_constant<int, 128>());
-    case 256:
-      return run(std::integral_constant<int, 256>());
-    case 512:
-      return run(std::integral_constant<int, 512>());
-    default:
-      return run(std::integral_constant<int, 1024>());
-  }
+  });
 }
 
 Signals coefficient_rows(Numbers numbers, int64_t first, int64_t size, int64_t order, double leading) {
@@ -176,19 +163,19 @@ void long_kernel(const KernelSizes& sizes, Numbers a, Numbers b, Numbers h0, Num
   const KernelTiles tiles(sizes, false, signal_bytes(sizes));
   const Scratch scratch(sizes, tiles, false, workspace);
   const auto rows = static_cast<int>(sizes.length / columns);
-  // What is rounded to float32 in the end may be so on its way back: each channel by itself.
-  const bool single = kernel.type == Type::float32;
   tiles.for_each([&](const KernelTile& tile) {
     const int64_t first = tile.group * sizes.channels_per_group() + tile.begin, channels = tile.channels();
-    run_columns("kernel", columns_ahead,
-                {rows,
-                 {{scratch.denominators, coefficient_rows(a, tile.group, tile.groups, sizes.order, 1), {}},
-                  {scratch.numerators, coefficient_rows(b, first, channels, sizes.order, 0), {}}}},
-                stream);
+    run_columns_ahead("kernel", rows,
+                      {{{scratch.denominators, coefficient_rows(a, tile.group, tile.groups, sizes.order, 1), {}},
+                        {scratch.numerators, coefficient_rows(b, first, channels, sizes.order, 0), {}}}},
+                      stream);
     const LineArguments arguments{scratch.denominators, scratch.numerators, nullptr, tile.groups, tile.per_group};
-    single ? run_lines<false, float2>(rows, arguments, stream) : run_lines<false, double2>(rows, arguments, stream);
-    run_columns("kernel", single ? columns_back<float2> : columns_back<double2>,
-                {rows, {{scratch.numerators, sample_rows(kernel, first, channels, sizes.length), h0}}}, stream);
+    const ColumnArguments back{{{scratch.numerators, sample_rows(kernel, first, channels, sizes.length), h0}}};
+    const auto divide = [&]<class T>(T) {
+      run_lines<false, T>(rows, arguments, stream);
+      run_columns_back<T>("kernel", rows, back, stream);
+    };
+    kernel.type == Type::float32 ? divide(float2()) : divide(double2());
   });
 }
 
@@ -202,20 +189,18 @@ void long_kernel_vjp(const KernelSizes& sizes, Numbers dk, Numbers a, Numbers b,
   double* sum_so_far = terms + tiles.largest().channels() * order;
   tiles.for_each([&](const KernelTile& tile) {
     const int64_t first = tile.group * each + tile.begin, channels = tile.channels();
-    run_columns("kernel_backward", columns_ahead,
-                {rows,
-                 {{scratch.denominators, coefficient_rows(a, tile.group, tile.groups, order, 1), {}},
-                  {scratch.numerators, coefficient_rows(b, first, channels, order, 0), {}},
-                  {scratch.gradients, sample_rows(dk, first, channels, sizes.length), dh0}}},
-                stream);
+    run_columns_ahead("kernel_backward", rows,
+                      {{{scratch.denominators, coefficient_rows(a, tile.group, tile.groups, order, 1), {}},
+                        {scratch.numerators, coefficient_rows(b, first, channels, order, 0), {}},
+                        {scratch.gradients, sample_rows(dk, first, channels, sizes.length), dh0}}},
+                      stream);
     run_lines<true, double2>(
         rows, {scratch.denominators, scratch.numerators, scratch.gradients, tile.groups, tile.per_group}, stream);
     const Signals to_a = each == 1 ? coefficient_rows(da, first, channels, order, 0)
                                    : coefficient_rows({terms, Type::float64}, 0, channels, order, 0);
-    run_columns(
-        "kernel_backward", columns_back<double2>,
-        {rows,
-         {{scratch.numerators, coefficient_rows(db, first, channels, order, 0), {}}, {scratch.gradients, to_a, {}}}},
+    run_columns_back<double2>(
+        "kernel_backward", rows,
+        {{{scratch.numerators, coefficient_rows(db, first, channels, order, 0), {}}, {scratch.gradients, to_a, {}}}},
         stream);
     if (each == 1) return;
     const bool last = tile.begin + tile.per_group == each;

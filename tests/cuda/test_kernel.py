@@ -48,6 +48,18 @@ def assert_close(actual, expected, dtype, length):
         assert error <= tolerance(dtype, length), f"relative error {error:.3g}"
 
 
+def assert_kernel_close(actual, expected, dtype, length):
+    """Rows in two levels come back from their quotient in float32 if that is what they end as. Of each channel the
+    norm is kept then: a line of up to 1,024 points has four stages, each of three sums, a product, and a factor that is
+    a product of up to eight, and then it is twisted: at most 4 (3 + 2 + 8) + 10 roundings, and one in the end."""
+    if dtype == torch.float64 or length not in (1 << 15, 1 << 16, 1 << 17, 1 << 18):
+        return assert_close(actual, expected, dtype, length)
+    assert actual.dtype == torch.float32 and actual.device.type == "cuda" and actual.is_contiguous()
+    error = actual.double().cpu() - expected
+    assert (error.norm(dim=1) <= 63 * 2.0**-24 * expected.norm(dim=1)).all(), f"{error.norm(dim=1) / expected.norm(dim=1)}"
+    assert error.abs().max() <= 1e-5 * expected.abs().max().clamp_min(1)
+
+
 def compare(operators, name, sizes, dtype):
     length = sizes[0]
     *coefficients, dk = draw(sizes, dtype)
@@ -55,7 +67,7 @@ def compare(operators, name, sizes, dtype):
     in_double = [x.double() for x in coefficients]
     out = torch.float64 if dtype == torch.float64 else torch.float32
     forward, backward = getattr(operators, name), getattr(operators, name + "_backward")
-    assert_close(forward(*on_device, length), forward(*in_double, length), out, length)
+    assert_kernel_close(forward(*on_device, length), forward(*in_double, length), out, length)
     gradients = backward(dk.to(out).cuda(), *on_device)
     for actual, expected in zip(gradients, backward(dk.double(), *in_double)):
         assert_close(actual, expected, dtype, length)
@@ -88,7 +100,7 @@ def test_several_tiles(cuda_ops, sizes, dtype):
     *coefficients, dk = [x.cuda() for x in draw(sizes, dtype)]
     out = torch.float64 if dtype == torch.float64 else torch.float32
     k, *gradients = by_fft(*(x.double() for x in (*coefficients, dk)))
-    assert_close(cuda_ops.kernel(*coefficients, length), k.cpu(), out, length)
+    assert_kernel_close(cuda_ops.kernel(*coefficients, length), k.cpu(), out, length)
     for actual, expected in zip(cuda_ops.kernel_backward(dk.to(out), *coefficients), gradients):
         assert_close(actual, expected.cpu(), dtype, length)
 
@@ -122,16 +134,19 @@ def test_exact_kernel(cuda_ops, sizes, dtype):
 
 
 def test_poles_near_the_circle(cuda_ops):
-    """A pole pair at radius 1 - 1e-6: float32 coefficients, and still the kernel in float32 is right to its rounding."""
+    """A pole pair at radius 1 - 1e-6: float32 coefficients, and still the kernel in float32 is right to its rounding,
+    or in two levels to that of its transforms."""
     angle = torch.tensor([0.3, 1.0, 2.5], dtype=torch.float64)
     radius = 1 - 1e-6
     a = torch.stack([-2 * radius * angle.cos(), torch.full_like(angle, radius**2)], 1).float()
     b, h0 = torch.randn(3, 2), torch.randn(3)
     for length in (4096, 32768, 5000):
         expected = cuda_ops.kernel(a.double(), b.double(), h0.double(), length)
-        actual = cuda_ops.kernel(a.cuda(), b.cuda(), h0.cuda(), length).double().cpu()
+        actual = cuda_ops.kernel(a.cuda(), b.cuda(), h0.cuda(), length)
+        assert_kernel_close(actual, expected, torch.float32, length)
         # kappa of such a pole is 1e6 at most, so double leaves 1e-10 and float32's own rounding is all there is.
-        assert (actual - expected).abs().max() <= 1e-7 * expected.abs().max()
+        if length != 32768:
+            assert (actual.double().cpu() - expected).abs().max() <= 1e-7 * expected.abs().max()
 
 
 @pytest.mark.parametrize("sizes", [(1, 2, 1, 2), (7, 4, 2, 3), (13, 2, 2, 20), (1024, 4, 2, 3), (32768, 2, 1, 2)], ids=str)
@@ -157,7 +172,7 @@ def test_mixed_types_and_strides(cuda_ops):
     wide = torch.zeros(order, 2 * channels, device="cuda")
     wide[:, ::2] = b.T
     actual = cuda_ops.kernel(a.cuda(), wide[:, ::2].T, h0.bfloat16().cuda(), length)
-    assert_close(actual, cuda_ops.kernel(a, b.float().double(), h0.bfloat16().double(), length), torch.float32, length)
+    assert_kernel_close(actual, cuda_ops.kernel(a, b.float().double(), h0.bfloat16().double(), length), torch.float32, length)
 
 
 @pytest.mark.parametrize("sizes", [(1024, 2500, 1, 16), (16384, 64, 1, 300), (65536, 40, 1, 30), (4000, 8, 1, 64)], ids=str)

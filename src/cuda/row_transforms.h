@@ -1,5 +1,6 @@
-// Transforms in double by a block. An exchange hits each bank of shared memory once, and factors come from tables, for
-// a sine in double costs as much as a transform of eight points.
+// Transforms by a block, in double or, where that is exact enough, in float. An exchange hits each bank of shared
+// memory once, and factors come from tables in double, for a sine in double costs as much as a transform of eight
+// points.
 #pragma once
 
 #include "cuda/fft.h"
@@ -29,9 +30,14 @@ __device__ __forceinline__ double2 double_root(int k, int n) {
   return sign == forward ? root : conj(root);
 }
 
+template <ComplexNumber C>
+__device__ __forceinline__ C round_to(double2 x) {
+  return {static_cast<Real<C>>(x.x), static_cast<Real<C>>(x.y)};
+}
+
 // points[i] *= w g^i
-template <int count>
-__device__ __forceinline__ void multiply_by_powers(double2* points, double2 w, double2 g) {
+template <int count, ComplexNumber C>
+__device__ __forceinline__ void multiply_by_powers(C* points, C w, C g) {
   unroll<count>([&](auto i) {
     points[i] = points[i] * w;
     if constexpr (i + 1 < count) w = w * g;
@@ -46,9 +52,9 @@ struct Twist {
   static __device__ __forceinline__ Twist load(int line, int x, int stride, int n) {
     return {double_root<sign>(line * x, n), double_root<sign>(line * stride, n)};
   }
-  template <int count>
-  __device__ __forceinline__ void apply(double2 (&points)[count]) const {
-    multiply_by_powers<count>(points, first, step);
+  template <int count, ComplexNumber C>
+  __device__ __forceinline__ void apply(C (&points)[count]) const {
+    multiply_by_powers<count>(points, round_to<C>(first), round_to<C>(step));
   }
 };
 
@@ -56,12 +62,12 @@ struct Twist {
 // numbers x + i * stride, i < each, before and after. Stockham's order: a stage over the factor of `points` that
 // `each`s leave, then stages of `each` points, and between two stages an exchange. Halves exchanged one after the
 // other, first the real parts, need half of the shared memory and twice the barriers.
-template <int points, int count, int each = 8, bool halves = false>
-struct DoubleFft {
+template <ComplexNumber C, int points, int count, int each = 8, bool halves = false>
+struct RowFft {
   static constexpr int stride = points / each, threads = stride * count;
   static constexpr int rest = log2_of(points) % log2_of(each), first = rest == 0 ? each : 1 << rest;
-  using Element = std::conditional_t<halves, double, double2>;
-  static constexpr int pad_every = 128 / sizeof(Element);   // what a phase of an access reaches
+  using Element = std::conditional_t<halves, Real<C>, C>;
+  static constexpr int pad_every = 128 / sizeof(Element);  // what a phase of an access reaches
   static constexpr int row = points + points / pad_every;  // of the exchange
   static constexpr std::size_t exchange_bytes = count * row * sizeof(Element);
   static constexpr std::size_t table_bytes = (stride + stride / 8) * sizeof(double2);
@@ -73,7 +79,7 @@ struct DoubleFft {
 
   // `shared` may be in use until here; it is free again after the next barrier.
   template <int sign>
-  __device__ static void execute(double2 (&z)[each], void* shared, const double2* table) {
+  __device__ static void execute(C (&z)[each], void* shared, const double2* table) {
     unroll<each / first>([&](auto i) { fft<first, sign, each / first>(z + i); });
     // Butterfly t + i stride of `first` points goes to neighbouring places.
     exchange(z, shared, first * thread(),
@@ -85,9 +91,9 @@ struct DoubleFft {
   __device__ static int thread() { return static_cast<int>(threadIdx.x); }
 
   template <int sign, int done>
-  __device__ static void stages(double2 (&z)[each], void* shared, const double2* table) {
+  __device__ static void stages(C (&z)[each], void* shared, const double2* table) {
     const int t = thread(), at = t % done * (stride / done);
-    const double2 root = table[at + at / 8], g = sign == forward ? root : conj(root);
+    const C root = round_to<C>(table[at + at / 8]), g = sign == forward ? root : conj(root);
     multiply_by_powers<each - 1>(z + 1, g, g);
     fft<each, sign>(z);
     if constexpr (each * done < points) {
@@ -99,7 +105,7 @@ struct DoubleFft {
   // Number i to place base + offset(i), and what stands at x + i * stride instead. No offset carries the base over a
   // multiple of pad_every, so that both can be padded apart and every address is a register and a constant.
   template <class Offset>
-  __device__ static void exchange(double2 (&z)[each], void* shared, int base, Offset) {
+  __device__ static void exchange(C (&z)[each], void* shared, int base, Offset) {
     constexpr auto padded = [](int at) { return at + at / pad_every; };
     auto* const all = static_cast<Element*>(shared) + threadIdx.y * row;
     Element *const to = all + padded(base), *const from = all + padded(thread());
@@ -110,15 +116,18 @@ struct DoubleFft {
       unroll<each>([&](auto i) { part(z[i]) = from[std::integral_constant<int, padded(i * stride)>()]; });
     };
     if constexpr (halves) {
-      turn_over([](double2& x) -> Element& { return x.x; });
-      turn_over([](double2& x) -> Element& { return x.y; });
+      turn_over([](C& x) -> Element& { return x.x; });
+      turn_over([](C& x) -> Element& { return x.y; });
     } else {
-      turn_over([](double2& x) -> Element& { return x; });
+      turn_over([](C& x) -> Element& { return x; });
     }
   }
 };
 
-__device__ inline double2 times_i(double2 x) { return {-x.y, x.x}; }
+template <ComplexNumber C>
+__device__ C times_i(C x) {
+  return {-x.y, x.x};
+}
 __device__ inline double2 reciprocal(double2 x) { return 1.0 / fma(x.x, x.x, x.y * x.y) * conj(x); }
 
 }  // namespace rtf::cuda
