@@ -147,7 +147,7 @@ double bytes_per_second(std::size_t bytes) {
 
 void print(const BenchOptions& options, const ModelFile& file, const StepFigures& f) {
   const Architecture& a = file.architecture;
-  const std::string precision = file.precision == DataType::f32 ? "f32" : "f64";
+  const std::string precision = name(file.precision);
   const std::string weights = !file.weights ? precision : file.weights == DataType::bf16 ? "bf16" : "int8";
   const double bandwidth = bytes_per_second(f.weight_bytes), bound = bandwidth / static_cast<double>(f.weight_bytes);
   const auto peak = static_cast<std::uint64_t>(usage_of(RUSAGE_SELF).ru_maxrss) * 1024;

@@ -301,6 +301,26 @@ def test_bad_files(refused, tmp_path):
     refused(parts=["m.safetensors sees whole sequences", "no samples"])
 
 
+def test_answers_and_states_that_are_not_finite(refused, stream, tmp_path):
+    """A finite input may overflow: one line, no state, and what came before is answered."""
+    put(tmp_path, RandomModel(16, features=2))
+    good = b"1 2\n0 0\n"
+    for given in (good + b"3e38 3e38\n0 0\n", good + b"3e38 -3e38\n"):
+        for more in ((), ("--state-out", "s")):
+            assert stream(given=good) == refused(*more, given=given, parts=["answer 2 is not finite", "too large for the model in f32"])
+    refused("-o", "y.txt", given=good + b"3e38 3e38\n", parts=["answer 2 is not finite"])
+
+
+def test_the_model_is_not_written_over(refused, tmp_path):
+    put(tmp_path, RandomModel(18))
+    before = (tmp_path / "m.safetensors").read_bytes()
+    (tmp_path / "other.safetensors").symlink_to("m.safetensors")
+    for name in ("m.safetensors", "./m.safetensors", "other.safetensors"):
+        refused("-o", name, "--to", "text", given=b"1\n", parts=[name, "is the file that is read"])
+        refused("--state-out", name, given=b"1\n", parts=[name, "is the file that is read"])
+    assert (tmp_path / "m.safetensors").read_bytes() == before
+
+
 def test_full_disk_and_closed_pipe(refused, tmp_path):
     put(tmp_path, RandomModel(15))
     with open("/dev/full", "wb") as full:
@@ -309,5 +329,5 @@ def test_full_disk_and_closed_pipe(refused, tmp_path):
             parts=["cannot write to standard output: its reader has closed it"])  # fmt: skip
     refused(command=["bash", "-c", f"{COMMAND} stream m.safetensors <&-"], parts=["cannot read standard input"])
     limited = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))  # noqa: E731
-    script = f"trap '' XFSZ; exec {COMMAND} stream m.safetensors -o y.txt"
+    script = f"exec {COMMAND} stream m.safetensors -o y.txt"
     refused(given=b"1\n" * 1000, command=["bash", "-c", script], parts=["cannot write y.txt"], preexec_fn=limited)

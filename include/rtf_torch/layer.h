@@ -58,6 +58,7 @@ class RTFImpl : public torch::nn::Module {
                      const std::optional<at::Tensor>& generator = {});
   at::Tensor kernel(int64_t length) const;  // (channels, length), or (2, channels, length)
   at::Tensor denominator() const;           // a through the constraint
+  at::Tensor wide_denominator() const;      // the same in double, with the constraint computed there
 
   // Causal layers: from a state (batch, channels, order), float64.
   Realization realize() const;  // differentiable
