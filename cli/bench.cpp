@@ -225,9 +225,14 @@ void add_bench(CLI::App& app, char** argv) {
   step.add_option("MODEL", options->filter, "model file, written by `rtf export`")->required()->type_name("");
   add_count(step, "--steps", options->steps, "steps to time (default 20000)");
   step.add_flag("--json", options->json, "print the figures as JSON: seconds and bytes");
-  add_command_flags(step,
-                    "  rtf export runs/copying -o model.safetensors\n"
-                    "  rtf bench step model.safetensors");
+  add_command_flags(
+      step,
+      "  rtf export runs/copying -o model.safetensors\n"
+      "  rtf bench step model.safetensors\n"
+      "One stream on one core: steps a second; the latencies that 50, 99 and 99.9 % of the steps do not\n"
+      "exceed, and the longest; how many steps the system interrupted, and the p99.9 of the others; page\n"
+      "faults; the bytes of weights, of a saved state and of the process; and how fast this core reads as\n"
+      "many bytes as the weights have, which bounds the steps a second.");
   step.callback([options] { run(*options); });
   serve_by_training(*command.add_subcommand("table", bench_table_description), argv);
 }

@@ -87,8 +87,9 @@ class TextSource : public SampleSource {
     const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     const bool whole = stop == digits.data() + digits.size();
     // Of a number too small for a double from_chars says as much as of one too large; strtod has its nearest value.
-    if (whole && error == std::errc::result_out_of_range) value = std::strtod(std::string(digits).c_str(), nullptr);
-    if (!whole || (error != std::errc() && !(std::abs(value) < 1)))
+    const bool out_of_range = error == std::errc::result_out_of_range;
+    if (out_of_range) value = std::strtod(std::string(digits).c_str(), nullptr);
+    if (!whole || !(error == std::errc() || (out_of_range && std::abs(value) < 1)))
       fail(ErrorCode::format,
            fmt::format("{}: line {} holds '{}', expected a number", bytes_.name(), line_, printable(word)));
     return value;

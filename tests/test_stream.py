@@ -3,6 +3,7 @@
 import io
 import os
 import resource
+import socket
 import subprocess
 
 import numpy as np
@@ -170,6 +171,7 @@ def test_pair(stream, refused, tmp_path):
     assert stream("one.npy", "-", "--from", "npy", given=(tmp_path / "two.npy").read_bytes()) == stream("one.npy", "two.npy")
     refused("one.npy", parts=["compares two sequences", "not 1"])
     refused("one.npy", "two.npy", "--state-out", "s", parts=["no state"])
+    refused("one.npy", "-", parts=["standard input has no samples"])
 
 
 @pytest.mark.parametrize("format", ["pcm16", "pcm24", "f32"])
@@ -197,6 +199,7 @@ def test_sound(stream, refused, tmp_path, format):
     refused("--from", "wav", "--to", "wav", given=data, parts=["-o"])
     (tmp_path / "mono.wav").write_bytes(riff(format_chunk(), chunk(b"data", bytes(8))))
     refused("mono.wav", parts=["mono.wav has 1 channel,", "takes 2 numbers"])
+    refused("--from", "wav", given=(tmp_path / "mono.wav").read_bytes(), parts=["standard input has 1 channel,"])
 
 
 def test_answers_come_before_the_next_sample(tmp_path):
@@ -309,6 +312,24 @@ def test_answers_and_states_that_are_not_finite(refused, stream, tmp_path):
         for more in ((), ("--state-out", "s")):
             assert stream(given=good) == refused(*more, given=given, parts=["answer 2 is not finite", "too large for the model in f32"])
     refused("-o", "y.txt", given=good + b"3e38 3e38\n", parts=["answer 2 is not finite"])
+
+
+def test_numbers_of_text(stream, refused, tmp_path):
+    put(tmp_path, RandomModel(19, features=2))
+    assert stream(given=b"1e-400, +2\n-1e-320,0,\n") == stream(given=b"0 2\n0 0\n")
+    for bad, part in ((b"+-3 1\n", "'+-3'"), (b"1,,2\n", "line 1 holds ''"), (b",1 2\n", "line 1 holds ''"), (b"1e400 1\n", "'1e400'"), (b"+ 1\n", "'+'")):
+        refused(given=bad, parts=[part, "expected a number"])
+
+
+def test_sound_through_a_socket(stream, tmp_path):
+    put(tmp_path, RandomModel(20))
+    sound = riff(format_chunk(), chunk(b"data", np.arange(-50, 50, dtype="<i2").tobytes()))
+    ours, theirs = socket.socketpair()
+    with theirs, ours:
+        ours.sendall(sound)
+        ours.shutdown(socket.SHUT_WR)
+        done = subprocess.run([COMMAND, "stream", "m.safetensors", "--from", "wav"], cwd=tmp_path, stdin=theirs, capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"") and done.stdout == stream("--from", "wav", given=sound)
 
 
 def test_the_model_is_not_written_over(refused, tmp_path):
