@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "core/atomic_file.h"
+#include "rtf/error.h"
 #include "rtf_torch/export.h"
 #include "train/model_setup.h"
 #include "train/plain_errors.h"
