@@ -10,7 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
@@ -27,7 +26,8 @@
 
 namespace {
 
-std::atomic<long> allocations, locks;
+// Of this thread: those of a pool, which loading a model may have used, go to sleep when they like.
+constinit thread_local long allocations = 0, locks = 0;
 
 // The system's function of this name, looked up when it is first called: made without a guard, which is counted too.
 template <class Function>
@@ -98,15 +98,10 @@ int pthread_once(pthread_once_t* control, void (*routine)()) {
 }
 // Asked for when a static variable of a function may have to be made; once it is there it is not.
 int __cxa_guard_acquire(std::int64_t* guard) {
+  static constinit Next<int(std::int64_t*)> real("__cxa_guard_acquire");
   ++locks;
-  char* const begun = reinterpret_cast<char*>(guard);
-  if (*begun != 0) return 0;
-  if (begun[1] != 0) std::abort();  // by another thread: this program has one
-  begun[1] = 1;
-  return 1;
+  return real(guard);
 }
-void __cxa_guard_release(std::int64_t* guard) { *reinterpret_cast<char*>(guard) = 1; }
-void __cxa_guard_abort(std::int64_t* guard) { *guard = 0; }
 int pthread_rwlock_wrlock(pthread_rwlock_t* lock) {
   static constinit Next<int(pthread_rwlock_t*)> real("pthread_rwlock_wrlock");
   ++locks;
