@@ -10,7 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
@@ -27,7 +26,8 @@
 
 namespace {
 
-std::atomic<long> allocations, locks;
+// Of the calling thread: a worker of the executor that is still starting, from loading the model, locks by itself.
+thread_local long allocations, locks;
 
 template <class Function>
 Function* next(const char* name) {
