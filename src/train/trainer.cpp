@@ -13,7 +13,7 @@
 #include "train/model_setup.h"
 #include "train/random_streams.h"
 #include "train/recorder.h"
-#include "train/shuffle.h"
+#include "core/shuffle.h"
 #include "train/stop_line.h"
 
 namespace rtf::train {

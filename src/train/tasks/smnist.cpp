@@ -6,7 +6,7 @@
 #include "rtf/error.h"
 #include "rtf/random.h"
 #include "train/random_streams.h"
-#include "train/shuffle.h"
+#include "core/shuffle.h"
 #include "train/tasks/idx_file.h"
 #include "train/tasks/objectives.h"
 #include "train/tasks/tasks.h"

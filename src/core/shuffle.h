@@ -8,7 +8,7 @@
 
 #include "rtf/random.h"
 
-namespace rtf::train {
+namespace rtf {
 
 inline std::vector<std::int64_t> shuffled(std::int64_t size, const Random& random) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(size));
@@ -19,4 +19,4 @@ inline std::vector<std::int64_t> shuffled(std::int64_t size, const Random& rando
   return order;
 }
 
-}  // namespace rtf::train
+}  // namespace rtf
