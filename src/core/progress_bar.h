@@ -28,7 +28,8 @@ class ProgressBar {
     shown_ = Clock::now();
     drawn_ = true;
     const std::size_t width = 30, full = total > 0 ? width * done / total : 0;
-    const std::string bar = total > 0 ? fmt::format("[{}{}] ", std::string(full, '#'), std::string(width - full, ' ')) : "";
+    const std::string bar =
+        total > 0 ? fmt::format("[{}{}] ", std::string(full, '#'), std::string(width - full, ' ')) : "";
     fmt::print(stderr, "\r{}{}{}{}\x1b[K", title_, bar, done, total > 0 ? fmt::format(" of {}", total) : "");
     std::fflush(stderr);
   }

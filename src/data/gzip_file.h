@@ -15,8 +15,8 @@ class GzipFile {
   // Errors begin with `operation` and name `path`.
   GzipFile(std::string path, const char* operation);
 
-  // How many of the `size` bytes were there. Damaged and truncated streams are refused; a checksum is verified where the
-  // end is read.
+  // How many of the `size` bytes were there. Damaged and truncated streams are refused; a checksum is verified where
+  // the end is read.
   std::size_t read(std::uint8_t* bytes, std::size_t size);
 
  private:

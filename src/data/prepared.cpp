@@ -48,10 +48,10 @@ std::optional<std::string> fault(const std::string& path, const std::string& voc
   }
 }
 
-// `make` writes the samples and returns the vocabulary.
 RecordFile prepared(const std::string& name, const std::vector<std::string>& files, std::uint64_t settings,
                     const std::string& cache,
-                    const std::function<void(const std::string& path, std::uint64_t fingerprint)>& make) {
+                    const std::function<void(const std::string& path, const std::string& vocabulary,
+                                             std::uint64_t fingerprint)>& make) {
   std::error_code error;
   fs::create_directories(cache, error);
   if (error) throw Error(ErrorCode::io, operation, fmt::format("data.cache '{}': {}", cache, error.message()));
@@ -70,17 +70,16 @@ RecordFile prepared(const std::string& name, const std::vector<std::string>& fil
     if (!why) return std::move(*file);
     fmt::print(stderr, "{}; the data are prepared anew\n", *why);
   }
-  make(path, fingerprint.value());
-  RecordFile made(path);
-  if (!made.info().vocabulary.empty()) {
-    StagedFile(vocabulary, vocabulary_text(made.info().vocabulary), operation).commit();
-  }
-  return made;
+  make(path, vocabulary, fingerprint.value());
+  return RecordFile(path);
 }
 
 void make_images(const ImageSet& set, const std::string& path, std::uint64_t fingerprint) {
   const Images images = set.load();
-  RecordInfo info{.kind = RecordKind::image, .rows = set.rows, .columns = set.columns, .classes = set.classes};
+  RecordInfo info;
+  info.rows = set.rows;
+  info.columns = set.columns;
+  info.classes = set.classes;
   std::vector<std::size_t> order;
   for (std::size_t split = 0; split < 3; ++split) {
     info.counts[split] = images.splits[split].size();
@@ -96,7 +95,8 @@ void make_images(const ImageSet& set, const std::string& path, std::uint64_t fin
   for (std::size_t first = 0; first < order.size(); first += block) {
     const std::size_t count = std::min(block, order.size() - first);
     const auto image = [&](std::size_t i) { return std::span(values).subspan(i * pixels, pixels); };
-    in_parallel(count, [&](std::size_t i, std::size_t) { labels[i] = images.read(order[first + i], image(i)); });
+    parallel_for(default_executor(), count,
+                 [&](std::size_t i, std::size_t) { labels[i] = images.read(order[first + i], image(i)); });
     for (std::size_t i = 0; i < count; ++i) writer.add_image(image(i), labels[i]);
     bar.draw(first + count, order.size());
   }
@@ -127,16 +127,16 @@ RecordFile prepared(const TextSet& set, const std::string& cache) {
                                      .add(set.longest)
                                      .add(set.occurrences)
                                      .value();
-  return prepared(set.name, set.files, settings, cache, [&](const std::string& path, std::uint64_t fingerprint) {
-    write_tokens(set, path, fingerprint);
-  });
+  return prepared(set.name, set.files, settings, cache,
+                  [&](const auto& path, const auto& vocabulary, auto fingerprint) {
+                    write_tokens(set, path, vocabulary, fingerprint);
+                  });
 }
 
 RecordFile prepared(const ImageSet& set, const std::string& cache) {
   const std::uint64_t settings = Fingerprint().add(set.name).add(set.rows).add(set.columns).add(set.classes).value();
-  return prepared(set.name, set.files, settings, cache, [&](const std::string& path, std::uint64_t fingerprint) {
-    make_images(set, path, fingerprint);
-  });
+  return prepared(set.name, set.files, settings, cache,
+                  [&](const auto& path, const auto&, auto fingerprint) { make_images(set, path, fingerprint); });
 }
 
 }  // namespace rtf::data

@@ -17,11 +17,11 @@ struct TextSample {
 
 struct TextSet {
   std::string name;
-  std::size_t documents = 1;     // of a sample
-  std::size_t classes = 2;       // labels are below it
-  bool characters = true;        // tokens are characters; false: words between blanks
-  std::size_t longest = 0;       // tokens of a document, the end mark included: what is longer is cut
-  std::uint64_t occurrences = 1;  // in the training texts as they are cut, that make a token one of the vocabulary
+  std::size_t documents = 1;       // of a sample
+  std::size_t classes = 2;         // labels are below it
+  bool characters = true;          // tokens are characters; false: words between blanks
+  std::size_t longest = 0;         // tokens of a document, the end mark included: what is longer is cut
+  std::uint64_t occurrences = 1;   // in the training texts as they are cut, that make a token one of the vocabulary
   std::vector<std::string> files;  // that it is read from
   // All samples of a split (0 train, 1 val, 2 test), always in the same order.
   std::function<void(std::size_t split, const std::function<void(TextSample&&)>& sample)> read;

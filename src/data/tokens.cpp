@@ -9,6 +9,7 @@
 #include "data/record_file.h"
 #include "data/vocabulary.h"
 #include "rtf/error.h"
+#include "rtf/executor.h"
 
 namespace rtf::data {
 namespace {
@@ -94,8 +95,12 @@ void each_block(const TextSet& set, std::size_t split, F&& use) {
 
 }  // namespace
 
-void write_tokens(const TextSet& set, const std::string& path, std::uint64_t fingerprint) {
-  RecordInfo info{.kind = RecordKind::tokens, .documents = set.documents, .classes = set.classes};
+void write_tokens(const TextSet& set, const std::string& path, const std::string& vocabulary_path,
+                  std::uint64_t fingerprint) {
+  RecordInfo info;
+  info.kind = RecordKind::tokens;
+  info.documents = set.documents;
+  info.classes = set.classes;
   info.fingerprint = fingerprint;
   {
     std::vector<Counts> counts(default_executor().workers());
@@ -105,7 +110,7 @@ void write_tokens(const TextSet& set, const std::string& path, std::uint64_t fin
         info.counts[split] += samples.size();
         bar.draw(info.samples(), 0);
         if (split != 0) return;
-        in_parallel(samples.size(), [&](std::size_t i, std::size_t worker) {
+        parallel_for(default_executor(), samples.size(), [&](std::size_t i, std::size_t worker) {
           for (std::size_t d = 0; d < set.documents; ++d) each_token(set, samples[i].documents[d], counts[worker]);
         });
       });
@@ -126,7 +131,7 @@ void write_tokens(const TextSet& set, const std::string& path, std::uint64_t fin
   for (std::size_t split = 0; split < 3; ++split) {
     each_block(set, split, [&](const std::vector<TextSample>& samples) {
       std::vector<std::array<std::vector<std::uint16_t>, 2>> tokens(samples.size());
-      in_parallel(samples.size(), [&](std::size_t i, std::size_t) {
+      parallel_for(default_executor(), samples.size(), [&](std::size_t i, std::size_t) {
         for (std::size_t d = 0; d < set.documents; ++d) {
           each_token(set, samples[i].documents[d], [&](auto token) { tokens[i][d].push_back(numbers(token)); });
           tokens[i][d].push_back(end_token);
@@ -139,6 +144,7 @@ void write_tokens(const TextSet& set, const std::string& path, std::uint64_t fin
       bar.draw(done += samples.size(), info.samples());
     });
   }
+  StagedFile(vocabulary_path, vocabulary_text(info.vocabulary), "prepare_data").commit();
   writer.commit();
 }
 
