@@ -291,8 +291,8 @@ std::string to_yaml(const Config& config) {
 }
 
 bool may_change(const std::string& path) {
-  static const std::set<std::string> keys = {"train.epochs", "train.steps", "train.device", "train.threads",
-                                             "data.path"};
+  static const std::set<std::string> keys = {"train.epochs",  "train.steps", "train.device",
+                                             "train.threads", "data.path",   "data.cache"};
   return keys.contains(path) || path.starts_with("checkpoint.") || path.starts_with("log.");
 }
 

@@ -10,7 +10,7 @@
 namespace rtf::train {
 
 struct TaskConfig {
-  std::string name;        // copying, delay, reconstruct, smnist
+  std::string name;        // copying, delay, reconstruct, smnist; listops, text, retrieval, image, pathfinder, pathx
   int64_t symbols = 64;    // copying: size of the vocabulary, the marker included
   int64_t memory = 1024;   // copying: tokens to copy
   int64_t noise = 0;       // copying: zeros between them and the markers
@@ -82,6 +82,7 @@ struct TrainConfig {
 struct CheckpointConfig {
   int64_t every_steps = 0;    // 0: not by steps
   double every_minutes = 10;  // 0: not by time
+  int64_t part_size = 0;      // MiB of a part; 0: one file
   bool operator==(const CheckpointConfig&) const = default;
 };
 
@@ -92,7 +93,10 @@ struct LogConfig {
 };
 
 struct DataConfig {
-  std::string path;  // folder of a data set that is not generated
+  std::string path;    // of a data set that is not generated
+  std::string cache;   // folder of prepared data; empty: beside the data, or the user's own
+  int64_t bucket = 1;  // batches whose samples are sorted by length
+  int64_t pad_to = 1;  // batches are padded to a multiple of it
   bool operator==(const DataConfig&) const = default;
 };
 

@@ -34,7 +34,10 @@ std::vector<Key> make_table() {
   using M = ModelConfig;
   using O = OptimizerConfig;
   using R = TrainConfig;
-  const std::vector<std::string> tasks = {"copying", "delay", "reconstruct", "smnist"};
+  const std::vector<std::string> texts = {"listops", "text", "retrieval"};
+  const std::vector<std::string> arena = {"listops", "text", "retrieval", "image", "pathfinder", "pathx"};
+  std::vector<std::string> tasks = {"copying", "delay", "reconstruct", "smnist"};
+  tasks.insert(tasks.end(), arena.begin(), arena.end());
   const std::vector<std::string> copying = {"copying"}, signals = {"delay", "reconstruct"};
   return {
       {"task.name", task(&T::name), "what is learned; every config has to say it", {}, tasks},
@@ -123,11 +126,33 @@ std::vector<Key> make_table() {
        "steps between checkpoints; 0: not by steps", count_from_0},
       {"checkpoint.every_minutes", member(&Config::checkpoint, &CheckpointConfig::every_minutes),
        "minutes between checkpoints; 0: not by time", from_0},
+      {"checkpoint.part_size",
+       member(&Config::checkpoint, &CheckpointConfig::part_size),
+       "MiB of the parts that a larger checkpoint is written in; 0: one file",
+       {0, 1'048'576}},
       {"log.every", member(&Config::log, &LogConfig::every), "steps between rows of the training loss", count_from_1},
       {"log.poles_every", member(&Config::log, &LogConfig::poles_every), "epochs between pole reports; 0: never",
        count_from_0},
       {"data.path", member(&Config::data, &DataConfig::path),
        "folder of a data set that is not generated, as seen from where the command runs"},
+      {"data.cache",
+       member(&Config::data, &DataConfig::cache),
+       "folder of prepared data; empty: `prepared` beside the data, or the user's cache folder",
+       {},
+       {},
+       arena},
+      {"data.bucket",
+       member(&Config::data, &DataConfig::bucket),
+       "batches whose samples are sorted by length together; 1: none",
+       count_from_1,
+       {},
+       texts},
+      {"data.pad_to",
+       member(&Config::data, &DataConfig::pad_to),
+       "batches are padded to a multiple of this length; 1: to their longest sequence",
+       count_from_1,
+       {},
+       texts},
   };
 }
 

@@ -3,10 +3,10 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "rtf/error.h"
 #include "train/batch_stream.h"
+#include "train/sample_order.h"
 
 namespace rtf::train {
 namespace {
@@ -64,16 +64,20 @@ Evaluation evaluate(nn::SequenceModel model, const Task& task, Split split, int6
   Tally tally;
   double largest = 0, difference = 0;
   const c10::Device device = model->parameters()[0].device();
+  const std::vector<int64_t> order = evaluation_order(task, split, batch);
   const auto make = [&](int64_t index) {
-    std::vector<int64_t> indices(static_cast<std::size_t>(batch));
-    std::iota(indices.begin(), indices.end(), index * batch);
-    return task.batch(split, 0, indices);
+    return task.batch(
+        split, 0, std::span(order).subspan(static_cast<std::size_t>(index * batch), static_cast<std::size_t>(batch)));
   };
   BatchStream batches(make, size / batch, ahead_for(device));
   for (int64_t index = 0; index < size / batch; ++index) {
     const Batch samples = to_device(batches.take(index), device);
     at::Tensor output = model->forward(samples.input, samples.lengths);
     if (mode != Mode::convolution) {
+      if (samples.lengths) {
+        throw Error(ErrorCode::unsupported, "evaluate",
+                    "padded sequences cannot be streamed together; use --mode convolution");
+      }
       const at::Tensor streamed = stream(model, samples.input, mode);
       largest = std::max(largest, output.abs().max().item<double>());
       difference = std::max(difference, (streamed - output).abs().max().item<double>());

@@ -5,15 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "rtf/error.h"
-#include "rtf/random.h"
 #include "train/evaluation.h"
 #include "train/model_setup.h"
-#include "train/random_streams.h"
 #include "train/recorder.h"
-#include "core/shuffle.h"
+#include "train/sample_order.h"
 #include "train/stop_line.h"
 
 namespace rtf::train {
@@ -107,9 +104,7 @@ Batch Trainer::make_batch(int64_t index) {
   const int64_t epoch = index / plan_.batches, size = config_.train.batch;
   if (order_epoch_ != epoch) {
     order_epoch_ = epoch;
-    const Random random(config_.train.seed, static_cast<uint32_t>(epoch), RandomStream::batch_order);
-    order_ = shuffled(task_->size(Split::train), random);
-    if (task_->in_order()) std::iota(order_.begin(), order_.end(), 0);
+    order_ = training_order(*task_, config_, epoch);
   }
   return task_->batch(Split::train, epoch,
                       {order_.data() + index % plan_.batches * size, static_cast<std::size_t>(size)});
@@ -262,7 +257,8 @@ void Trainer::save(const RunFolder& folder, Recorder& recorder, RunState state) 
   const Profile::Scope scope(profile_, Part::checkpoint);
   if (!saved_) {
     position_.seconds = seconds_before_ + seconds_since(begin_);
-    write_checkpoint(folder.checkpoints(), {position_, fixed_settings(config_), tensors()}, improved_);
+    write_checkpoint(folder.checkpoints(), {position_, fixed_settings(config_), tensors()}, improved_,
+                     static_cast<std::size_t>(config_.checkpoint.part_size) << 20);
     last_save_ = Clock::now();
     saved_ = kept_ = true;
   }

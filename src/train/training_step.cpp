@@ -15,8 +15,15 @@ namespace {
 constexpr int64_t warm_up = 3;            // steps until libraries have chosen their algorithms and memory
 constexpr std::size_t most_pending = 16;  // steps that the host may be ahead
 
-bool same_shape(const Batch& x, const Batch& y) {
-  return !x.lengths && !y.lengths && x.input.sizes() == y.input.sizes() && x.target.sizes() == y.target.sizes();
+// Each holds the memory of a step. Texts padded to a multiple of 256 samples have no more shapes than this.
+constexpr std::size_t most_graphs = 17;
+
+// What a graph of its step depends on.
+std::vector<int64_t> shape_of(const Batch& batch) {
+  std::vector<int64_t> shape = batch.input.sizes().vec();
+  shape.push_back(batch.lengths ? 1 : 0);
+  shape.insert(shape.end(), batch.target.sizes().begin(), batch.target.sizes().end());
+  return shape;
 }
 
 }  // namespace
@@ -34,25 +41,36 @@ TrainingStep::TrainingStep(nn::SequenceModel model, const Task& task, Optimizer&
       failed_(at::zeros({}, loss_sum_.options().dtype(at::kFloat))),
       replays_(!device.is_cpu()) {}
 
-// The batch where the model is.
-const Batch& TrainingStep::load(const Batch& batch) {
+// Whether the next run is a graph's.
+bool TrainingStep::is_graph(const Replayed& replayed) const {
+  return replays_ && (replayed.graph || (replayed.runs >= warm_up && graphs_ < most_graphs));
+}
+
+// The batch where the model is: where the graph reads, if there is one.
+const Batch& TrainingStep::load(const Batch& batch, Replayed& replayed) {
   if (!on_gpu()) return batch;
-  if (!fixed_.input.defined()) return fixed_ = to_device(batch, device_);
-  if (!same_shape(batch, fixed_)) return other_ = to_device(batch, device_);
-  fixed_.input.copy_(batch.input, /*non_blocking=*/true);
-  fixed_.target.copy_(batch.target, /*non_blocking=*/true);
-  return fixed_;
+  if (!is_graph(replayed)) return loaded_ = to_device(batch, device_);
+  Batch& fixed = replayed.batch;
+  if (!fixed.input.defined()) return fixed = to_device(batch, device_);
+  fixed.input.copy_(batch.input, /*non_blocking=*/true);
+  fixed.target.copy_(batch.target, /*non_blocking=*/true);
+  if (fixed.lengths) fixed.lengths->copy_(*batch.lengths, /*non_blocking=*/true);
+  return fixed;
 }
 
 void TrainingStep::play(Replayed& replayed, const std::function<void()>& work) {
-  if (!replays_) return work();
+  if (!is_graph(replayed)) {
+    ++replayed.runs;
+    return work();
+  }
   if (!replayed.graph) {
-    if (replayed.runs++ < warm_up) return work();
     auto graph = make_graph();
     try {
       graph->capture(work);
     } catch (const c10::OutOfMemoryError&) {
-      throw;
+      if (graphs_ == 0) throw;
+      graphs_ = most_graphs;  // those there are, and no more
+      return work();
     } catch (const c10::Error& error) {
       // An operator that waits for the device; every step then costs its launches.
       const std::string message = without_operation(error.what_without_backtrace());
@@ -61,6 +79,7 @@ void TrainingStep::play(Replayed& replayed, const std::function<void()>& work) {
       return work();
     }
     replayed.graph = std::move(graph);
+    ++graphs_;
   }
   const Profile::Scope scope(profile_, Part::device);
   replayed.graph->replay();
@@ -120,14 +139,16 @@ void TrainingStep::compute(int64_t done, std::span<const Batch> batches, bool up
   if (count > 1) optimizer_.zero_gradients();
   for (int64_t i = 0; i < count; ++i) {
     model_->set_generator(config_.seed, static_cast<uint64_t>(done * count + i));
-    const Batch& batch = load(batches[static_cast<std::size_t>(i)]);
+    const Batch& given = batches[static_cast<std::size_t>(i)];
+    Replayed& replayed = whole_[shape_of(given)];
+    const Batch& batch = load(given, replayed);
     const auto work = [&] {
       if (count == 1) optimizer_.drop_gradients();
       forward_backward(batch);
       if (count == 1 && update) finish();
     };
-    if (update && &batch == &fixed_) {
-      play(whole_, work);
+    if (update) {
+      play(replayed, work);
     } else {
       work();
     }
@@ -138,8 +159,9 @@ void TrainingStep::compute(int64_t done, std::span<const Batch> batches, bool up
 void TrainingStep::gradients(int64_t done, std::span<const Batch> batches) {
   // Graphs hold the memory of a whole step.
   synchronize(device_);
-  whole_ = {};
+  whole_.clear();
   last_ = {};
+  graphs_ = 0;
   compute(done, batches, false);
 }
 

@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 
@@ -42,14 +43,16 @@ class TrainingStep {
  private:
   // Work that becomes a graph.
   struct Replayed {
-    int64_t runs = 0;
+    int64_t runs = 0;  // before it
+    Batch batch;       // where it reads
     std::unique_ptr<DeviceGraph> graph;
   };
 
   bool on_gpu() const { return !device_.is_cpu(); }
   Part part(Part of_cpu) const { return on_gpu() ? Part::device : of_cpu; }
+  bool is_graph(const Replayed& replayed) const;
   void play(Replayed& replayed, const std::function<void()>& work);
-  const Batch& load(const Batch& batch);
+  const Batch& load(const Batch& batch, Replayed& replayed);
   void compute(int64_t done, std::span<const Batch> batches, bool update);
   void forward_backward(const Batch& batch);
   void backward(const at::Tensor& loss);
@@ -63,11 +66,13 @@ class TrainingStep {
   c10::Device device_;
   Profile& profile_;
 
-  at::Tensor loss_sum_;  // over the batches of the step
-  at::Tensor numbers_;   // loss and gradient norm, float64
-  at::Tensor failed_;    // 1 once they were not finite
-  Batch fixed_, other_;  // on the device: where graphs read, and batches of another shape
-  Replayed whole_, last_;
+  at::Tensor loss_sum_;                             // over the batches of the step
+  at::Tensor numbers_;                              // loss and gradient norm, float64
+  at::Tensor failed_;                               // 1 once they were not finite
+  Batch loaded_;                                    // on the device, where no graph reads it
+  std::map<std::vector<int64_t>, Replayed> whole_;  // the step, by the shape of the batch
+  Replayed last_;                                   // what follows several batches
+  std::size_t graphs_ = 0;
   bool replays_;
 
   struct Pending {
