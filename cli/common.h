@@ -18,6 +18,7 @@ namespace rtf::cli {
 void add_bench(CLI::App& app, char** argv);
 void add_convert(CLI::App& app);
 void add_correct(CLI::App& app);
+void add_data(CLI::App& app);
 void add_filter(CLI::App& app);
 void add_fit(CLI::App& app);
 void add_freqz(CLI::App& app);

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <mutex>
 #include <string>
+#include <utility>
 
 namespace rtf {
 
@@ -15,11 +16,14 @@ class ProgressBar {
  public:
   explicit ProgressBar(bool quiet = false, std::string title = {})
       : title_(std::move(title)), visible_(!quiet && ::isatty(STDERR_FILENO) == 1), shown_(Clock::now()) {}
-  ~ProgressBar() {
-    if (drawn_) fmt::print(stderr, "\r\x1b[K");
-  }
+  ~ProgressBar() { finish(); }
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
+
+  // Wipes the bar off the line.
+  void finish() {
+    if (std::exchange(drawn_, false)) fmt::print(stderr, "\r\x1b[K");
+  }
 
   // From any thread. `total` 0: not known, and there is a number alone.
   void draw(std::size_t done, std::size_t total) {
