@@ -230,7 +230,7 @@ void RecordFile::check(const std::string& path) {
     fail(ErrorCode::format, reading, "{}: {}", path, fmt::format(format, std::forward<Args>(args)...));
   };
   Header header{};
-  std::memcpy(&header, bytes_, std::min(size_, sizeof header));
+  if (bytes_) std::memcpy(&header, bytes_, std::min(size_, sizeof header));  // an empty file is not mapped
   if (size_ < sizeof magic || std::memcmp(header.magic, magic, sizeof magic) != 0) refuse("it is no record file");
   if (size_ < sizeof header) refuse("the record file is truncated: it has {} bytes", size_);
   if (header.version > current_version)
