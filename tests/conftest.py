@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 COMMAND = os.environ.get("RTF_COMMAND", str(Path(__file__).parent.parent / "build" / "release" / "rtf"))
+TIMEOUT = 900  # seconds of one command: a thread sanitizer on a machine with other work takes a hundred times as long
 ON_THE_GPU = Path(__file__).parent / "cuda"
 
 
@@ -38,7 +39,7 @@ def rtf(tmp_path):
 
     def run(*arguments):
         done = subprocess.run(
-            [COMMAND, *map(str, arguments)], cwd=tmp_path, capture_output=True, text=True, timeout=120
+            [COMMAND, *map(str, arguments)], cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -61,7 +62,7 @@ def rtf_raw(tmp_path):
 
     def run(*arguments, **options):
         return subprocess.run(
-            [COMMAND, *map(str, arguments)], cwd=tmp_path, capture_output=True, text=True, timeout=120, **options
+            [COMMAND, *map(str, arguments)], cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT, **options
         )
 
     return run

@@ -192,9 +192,12 @@ struct C;
 template <>
 struct C<float> {
   static constexpr rtf_precision precision = RTF_F32;
-  static constexpr auto step = rtf_stream_step_f32, process = rtf_stream_process_f32;
-  static constexpr auto step_tokens = rtf_stream_step_tokens_f32, process_tokens = rtf_stream_process_tokens_f32;
-  static constexpr auto prefill = rtf_stream_prefill_f32, answer = rtf_stream_answer_f32;
+  static constexpr auto step = rtf_stream_step_f32;
+  static constexpr auto process = rtf_stream_process_f32;
+  static constexpr auto step_tokens = rtf_stream_step_tokens_f32;
+  static constexpr auto process_tokens = rtf_stream_process_tokens_f32;
+  static constexpr auto prefill = rtf_stream_prefill_f32;
+  static constexpr auto answer = rtf_stream_answer_f32;
   static constexpr auto answer_pair = rtf_stream_answer_pair_f32;
   static constexpr auto whole = rtf_sequences_process_f32;
   static constexpr auto whole_tokens = rtf_sequences_process_tokens_f32;
@@ -202,9 +205,12 @@ struct C<float> {
 template <>
 struct C<double> {
   static constexpr rtf_precision precision = RTF_F64;
-  static constexpr auto step = rtf_stream_step_f64, process = rtf_stream_process_f64;
-  static constexpr auto step_tokens = rtf_stream_step_tokens_f64, process_tokens = rtf_stream_process_tokens_f64;
-  static constexpr auto prefill = rtf_stream_prefill_f64, answer = rtf_stream_answer_f64;
+  static constexpr auto step = rtf_stream_step_f64;
+  static constexpr auto process = rtf_stream_process_f64;
+  static constexpr auto step_tokens = rtf_stream_step_tokens_f64;
+  static constexpr auto process_tokens = rtf_stream_process_tokens_f64;
+  static constexpr auto prefill = rtf_stream_prefill_f64;
+  static constexpr auto answer = rtf_stream_answer_f64;
   static constexpr auto answer_pair = rtf_stream_answer_pair_f64;
   static constexpr auto whole = rtf_sequences_process_f64;
   static constexpr auto whole_tokens = rtf_sequences_process_tokens_f64;

@@ -16,6 +16,8 @@ template <class... Cases>
 struct Overload : Cases... {
   using Cases::operator()...;
 };
+template <class... Cases>
+Overload(Cases...) -> Overload<Cases...>;  // clang 14 does not deduce it by itself
 
 WideComplex horner(const std::vector<double>& c, const WideComplex& w) {
   WideComplex value(0.0);

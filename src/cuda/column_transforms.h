@@ -28,7 +28,7 @@ struct Signals {
 struct Columns {
   double2* scratch = nullptr;
   Signals signals;
-  Numbers h0;  // of each channel: its point 0 goes there on the way there, it is added to it on the way back
+  Numbers h0;  // on the way ahead dh0, which is point 0; on the way back h0, which is added to it
 };
 
 struct ColumnArguments {
@@ -81,22 +81,23 @@ __device__ void load_columns(const Signals& signals, int64_t index, int first, d
 template <int rows>
 struct ColumnPlace {
   static constexpr int length = columns * rows;
+  int64_t signal;  // among those of its part
   const Columns& part;
-  int64_t signal, index;  // among those of the part, and in `numbers`
+  int64_t index;  // in `numbers`
   int n2;
   bool first_point;
 
+  // The part that a signal of the grid belongs to; `signal` becomes its number there.
   static __device__ const Columns& part_of(const ColumnArguments& p, int64_t& signal) {
     int which = 0;
     for (; which < 2 && signal >= p.parts[which].signals.size(); ++which) signal -= p.parts[which].signals.size();
     return p.parts[which];
   }
-  __device__ explicit ColumnPlace(const ColumnArguments& p, int64_t block = blockIdx.y)
-      : part(part_of(p, block)),
-        signal(block),
-        index(part.signals.first + block),
-        n2(blockIdx.x * 2 * together + threadIdx.x),
-        first_point(part.h0.data && n2 == 0 && threadIdx.y == 0) {}
+  __device__ explicit ColumnPlace(const ColumnArguments& p) : signal(blockIdx.y), part(part_of(p, signal)) {
+    index = part.signals.first + signal;
+    n2 = static_cast<int>(blockIdx.x * 2 * together + threadIdx.x);
+    first_point = part.h0.data && n2 == 0 && threadIdx.y == 0;
+  }
   __device__ int point(int i) const { return static_cast<int>(threadIdx.y) * rows + n2 + i * radix * rows; }
   // Number n2 of a line; lines of T lie where those of double2 begin.
   template <class T>
@@ -182,8 +183,6 @@ __global__ void __launch_bounds__(column_threads, 4) columns_back(const ColumnAr
   unroll<radix / 2>([&](auto i) { z[i + radix / 2] = exchange[(i + radix / 2) * radix + j][c]; });
   __syncthreads();
   transform_column<inverse>(z, root, exchange);
-#pragma unroll
-  for (int i = 0; i < radix; ++i) z[i] = 1.0 / place.length * z[i];
   if (place.first_point) z[0].x += load_number(place.part.h0, place.index);
   const NumberRow row{signals.numbers, place.index * signals.count, signals.count, signals.offset, 0};
   const auto point = [&](int i) { return place.point(i); };
@@ -195,16 +194,7 @@ __global__ void __launch_bounds__(column_threads, 4) columns_back(const ColumnAr
 // run(std::integral_constant<int, rows>())
 template <class Run>
 void with_rows(int rows, Run run) {
-  switch (rows) {
-    case 128:
-      return run(std::integral_constant<int, 128>());
-    case 256:
-      return run(std::integral_constant<int, 256>());
-    case 512:
-      return run(std::integral_constant<int, 512>());
-    default:
-      return run(std::integral_constant<int, 1024>());
-  }
+  with_one_of<128, 256, 512, 1024>(rows, run);
 }
 
 inline void run_columns(const char* operation, void (*kernel)(ColumnArguments), int rows,

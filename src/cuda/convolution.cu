@@ -49,6 +49,7 @@ struct Plan {
     if (!forced && pass == Pass::backward && size <= block::longest &&
         block::backward_shared_bytes(size) > largest_shared_memory(operation))
       size = 2 * block::longest;  // the shortest of the columns
+    // The first that takes the length is the fastest at every batch: measured, docs/benchmarks.md ("Figures").
     method = forced                                                    ? sizes.method
              : size <= block::longest                                  ? Method::block
              : size <= cluster::longest && compiled_capability() >= 90 ? Method::cluster

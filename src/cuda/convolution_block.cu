@@ -63,18 +63,7 @@ __global__ __launch_bounds__(32 * radix, 16 / radix) void gradient_kernel(const 
 // run(std::integral_constant<int, radix>) for a row of `size` points.
 template <class F>
 void with_radix(int size, F&& run) {
-  switch (size / warp::size) {
-    case 1:
-      return run(std::integral_constant<int, 1>());
-    case 2:
-      return run(std::integral_constant<int, 2>());
-    case 4:
-      return run(std::integral_constant<int, 4>());
-    case 8:
-      return run(std::integral_constant<int, 8>());
-    default:
-      return run(std::integral_constant<int, 16>());
-  }
+  with_one_of<1, 2, 4, 8, 16>(size / warp::size, run);
 }
 
 template <class T>

@@ -122,20 +122,10 @@ void launch_backward(const Convolution& sizes, int group, Signal dy, Signal u, c
 // run(radix, splits), both std::integral_constant, for rows of `size` points.
 template <class F>
 auto with_shape(int size, F&& run) {
-  constexpr std::integral_constant<int, 1> whole;
-  switch (size / warp::size) {
-    case 1:
-      return run(std::integral_constant<int, 1>(), whole);
-    case 2:
-      return run(std::integral_constant<int, 2>(), whole);
-    case 4:
-      return run(std::integral_constant<int, 4>(), whole);
-    case 8:
-      return run(std::integral_constant<int, 8>(), whole);
-    // Sixteen warps would have half of the registers.
-    default:
-      return run(std::integral_constant<int, 8>(), std::integral_constant<int, 2>());
-  }
+  return with_one_of<1, 2, 4, 8, 16>(size / warp::size, [&](auto warps) {
+    constexpr int splits = warps == 16 ? 2 : 1;  // sixteen warps would have half of the registers
+    return run(std::integral_constant<int, warps / splits>(), std::integral_constant<int, splits>());
+  });
 }
 
 template <class T>

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cuda/convolution_steps.h"
+#include "cuda/launch.h"
 
 namespace rtf::cuda::columns {
 
@@ -142,16 +143,7 @@ struct WarpRow {
 // run(std::integral_constant<int, radix>) for columns of `parts` points.
 template <class F>
 void with_radix(int parts, F&& run) {
-  switch (parts / 16) {
-    case 2:
-      return run(std::integral_constant<int, 2>());
-    case 4:
-      return run(std::integral_constant<int, 4>());
-    case 8:
-      return run(std::integral_constant<int, 8>());
-    default:
-      return run(std::integral_constant<int, 16>());
-  }
+  with_one_of<2, 4, 8, 16>(parts / 16, run);
 }
 
 }  // namespace rtf::cuda::columns

@@ -17,9 +17,10 @@ struct Sums {
 // blockIdx.z: which sum.
 __global__ void __launch_bounds__(columns* parts) sum_terms(const __grid_constant__ Sums sums) {
   const DenominatorSum& p = sums.at[blockIdx.z];
-  if (blockIdx.x >= p.groups) return;
+  const int64_t blocks = ceil_div(p.order, columns);  // of a group
+  if (blockIdx.x >= p.groups * blocks) return;
   __shared__ double partial[parts][columns];
-  const int64_t k = static_cast<int64_t>(blockIdx.y) * columns + threadIdx.x, group = blockIdx.x;
+  const int64_t k = blockIdx.x % blocks * columns + threadIdx.x, group = blockIdx.x / blocks;
   double sum = 0;
   if (k < p.order)
     for (int64_t term = threadIdx.y; term < p.terms_per_group; term += parts)
@@ -41,12 +42,11 @@ void sum_denominators(const char* operation, const DenominatorSum& sum, cudaStre
 void sum_denominators(const char* operation, std::initializer_list<DenominatorSum> sums, cudaStream_t stream) {
   Sums all = {};
   std::copy(sums.begin(), sums.end(), all.at);
-  int64_t order = 0, groups = 0;
-  for (const DenominatorSum& sum : sums) order = std::max(order, sum.order), groups = std::max(groups, sum.groups);
-  if (order == 0) return;
-  // Groups along x: there may be more than the other dimensions take.
-  const dim3 grid(static_cast<unsigned>(groups), static_cast<unsigned>(ceil_div(order, columns)),
-                  static_cast<unsigned>(sums.size()));
+  int64_t blocks = 0;
+  for (const DenominatorSum& sum : sums) blocks = std::max(blocks, sum.groups * ceil_div(sum.order, columns));
+  if (blocks == 0) return;
+  // Along x: there may be more groups, and more coefficients, than the other dimensions take.
+  const dim3 grid(static_cast<unsigned>(blocks), 1, static_cast<unsigned>(sums.size()));
   launch(operation, sum_terms, grid, dim3(columns, parts), 0, stream, all);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime.h>
 
+#include <type_traits>
 #include <utility>
 
 #include "cuda/device.h"
@@ -53,6 +54,14 @@ template <class... Parameters, class... Arguments>
 void launch(const char* operation, void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
             cudaStream_t stream, Arguments&&... arguments) {
   launch(operation, Start::after, kernel, grid, block, shared_bytes, stream, std::forward<Arguments>(arguments)...);
+}
+
+// run(std::integral_constant<int, v>()) for the one of `values` that `value` is; the last stands for all others.
+template <int first, int... values, class Run>
+auto with_one_of(int value, Run&& run) {
+  if constexpr (sizeof...(values) > 0)
+    if (value != first) return with_one_of<values...>(value, run);
+  return run(std::integral_constant<int, first>());
 }
 
 __device__ __forceinline__ void let_next_start() {

@@ -35,12 +35,15 @@ __device__ void with_pointer(const Numbers& numbers, Body body) {
 template <class T>
 __device__ __forceinline__ T load_with_neighbours(const T* at) {
   T value;
-  if constexpr (sizeof(T) == 8)
-    asm("ld.global.nc.L2::256B.b64 %0, [%1];" : "=l"(reinterpret_cast<unsigned long long&>(value)) : "l"(at));
-  else if constexpr (sizeof(T) == 4)
-    asm("ld.global.nc.L2::256B.b32 %0, [%1];" : "=r"(reinterpret_cast<unsigned&>(value)) : "l"(at));
-  else
-    asm("ld.global.nc.L2::256B.b16 %0, [%1];" : "=h"(reinterpret_cast<unsigned short&>(value)) : "l"(at));
+  if constexpr (std::is_same_v<T, double>) {
+    asm("ld.global.nc.L2::256B.f64 %0, [%1];" : "=d"(value) : "l"(at));
+  } else if constexpr (std::is_same_v<T, float>) {
+    asm("ld.global.nc.L2::256B.f32 %0, [%1];" : "=f"(value) : "l"(at));
+  } else {
+    unsigned short bits;
+    asm("ld.global.nc.L2::256B.u16 %0, [%1];" : "=h"(bits) : "l"(at));
+    value = __ushort_as_bfloat16(bits);
+  }
   return value;
 }
 

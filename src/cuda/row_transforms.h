@@ -1,6 +1,6 @@
-// Transforms by a block, in double or, where that is exact enough, in float. An exchange hits each bank of shared
-// memory once, and factors come from tables in double, for a sine in double costs as much as a transform of eight
-// points.
+// Transforms by a block, in double or, where that is exact enough, in float. An exchange of doubles hits each bank of
+// shared memory once (of floats, one of a transform's exchanges does so twice), and factors come from tables in double,
+// for a sine in double costs as much as a transform of eight points.
 #pragma once
 
 #include "cuda/fft.h"
@@ -124,10 +124,7 @@ struct RowFft {
   }
 };
 
-template <ComplexNumber C>
-__device__ C times_i(C x) {
-  return {-x.y, x.x};
-}
+__device__ inline double2 times_i(double2 x) { return {-x.y, x.x}; }
 __device__ inline double2 reciprocal(double2 x) { return 1.0 / fma(x.x, x.x, x.y * x.y) * conj(x); }
 
 }  // namespace rtf::cuda

@@ -11,7 +11,7 @@
 namespace rtf::cuda {
 namespace {
 
-constexpr std::size_t shared_limit = (RTF_CUDA_CAPABILITY >= 90 ? 227 : RTF_CUDA_CAPABILITY == 80 ? 163 : 99) * 1024;
+constexpr std::size_t shared_limit = (RTF_CUDA_CAPABILITY >= 90 ? 227 : 163) * 1024;
 
 // Arrays of one spectrum each: in shared memory behind the exchange as far as they fit, the others in the workspace.
 template <int length, int count>
@@ -193,18 +193,8 @@ Launch plan_launch(const KernelSizes& sizes, bool gradient) {
 }
 
 Launch plan_launch(const KernelSizes& sizes, bool gradient) {
-  switch (sizes.length) {
-    case 1024:
-      return plan_launch<1024>(sizes, gradient);
-    case 2048:
-      return plan_launch<2048>(sizes, gradient);
-    case 4096:
-      return plan_launch<4096>(sizes, gradient);
-    case 8192:
-      return plan_launch<8192>(sizes, gradient);
-    default:
-      return plan_launch<16384>(sizes, gradient);
-  }
+  return with_one_of<1024, 2048, 4096, 8192, 16384>(static_cast<int>(sizes.length),
+                                                    [&](auto length) { return plan_launch<length>(sizes, gradient); });
 }
 
 // Not early: blocks that start beside the ones before them pile up on some processors (measured: a quarter slower).

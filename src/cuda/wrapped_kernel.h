@@ -1,5 +1,6 @@
-// Algorithm 1 and its gradient on the GPU, in double inside: kernels (channels, length) of a (groups, order),
-// b (channels, order) and h0 (channels), all contiguous; channels / groups neighbouring channels share a denominator.
+// Algorithm 1 and its gradient on the GPU, in double up to the quotient at least: kernels (channels, length) of a
+// (groups, order), b (channels, order) and h0 (channels), all contiguous; channels / groups neighbouring channels share
+// a denominator.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,7 +18,7 @@ struct Numbers {
   Type type = Type::float32;
 };
 
-inline int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
+constexpr int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
 struct KernelSizes {
   int64_t channels, groups, order, length;

@@ -33,8 +33,8 @@ constexpr std::size_t line_bytes = LineFft<rows>::exchange_bytes + LineFft<rows>
 constexpr int resident_threads = 512;  // of a multiprocessor: as their registers allow
 
 // One line of two runs of channels, a thread row each; those of a run share a denominator. B / A; or with G the
-// spectrum of dk dB = G / conj(A) and dA = - dB conj(B / A). The way back is in numbers of type T: what is float32 in
-// the end may be so once its quotient is taken, each channel by itself.
+// spectrum of dk dB = G / conj(A) and dA = - dB conj(B / A), over the length. The way back is in numbers of type T:
+// what is float32 in the end may be so once its quotient is taken, each channel by itself.
 template <int rows, bool gradient, class T>
 __global__ void __launch_bounds__(LineFft<rows>::threads, resident_threads / LineFft<rows>::threads)
     divide_lines(const LineArguments p) {
@@ -82,18 +82,19 @@ __global__ void __launch_bounds__(LineFft<rows>::threads, resident_threads / Lin
     if (is_denominator || (gradient && is_numerator)) continue;
     const bool exists = index < count && run == 2 * static_cast<int64_t>(blockIdx.y) + threadIdx.y;
     const Twist twist = Twist::load<inverse>(line, threadIdx.x, Fft::stride, length);
-    const auto put_back = [&](double2(&points)[each], double2* to, Real<T> sign) {
+    // Scaled before it is rounded: a quotient is up to `length` times as large as what becomes of it.
+    const auto put_back = [&](double2(&points)[each], double2* to, double scale) {
       T y[each];
 #pragma unroll
-      for (int i = 0; i < each; ++i) y[i] = round_to<T>(points[i]);
+      for (int i = 0; i < each; ++i) y[i] = round_to<T>(scale * points[i]);
       LineFft<rows, T>::template execute<inverse>(y, shared, table);
       twist.apply(y);
       if (!exists) return;
 #pragma unroll
-      for (int i = 0; i < each; ++i) reinterpret_cast<T*>(to)[k2(i)] = sign * y[i];
+      for (int i = 0; i < each; ++i) reinterpret_cast<T*>(to)[k2(i)] = y[i];
     };
-    if (gradient) put_back(z, numerator, 1);
-    put_back(quotient, gradient ? to_denominator : numerator, gradient ? -1 : 1);
+    if (gradient) put_back(z, numerator, 1.0 / length);
+    put_back(quotient, gradient ? to_denominator : numerator, (gradient ? -1.0 : 1.0) / length);
   }
 }
 

@@ -48,7 +48,7 @@ def coefficients(channels, groups, order):
 def kernels(length, channels, order):
     """One denominator for all channels and one for each; kernels of double where that is short."""
     for groups in {1, channels}:
-        for dtype in (torch.float32, torch.float64)[: 2 if length <= 1 << 15 else 1]:
+        for dtype in (torch.float32, torch.bfloat16, torch.float64)[: 3 if length <= 1 << 15 else 2]:
             a, b, h0 = (x.detach().to(dtype).requires_grad_() for x in coefficients(channels, groups, order))
             backward(ops.kernel(a, b, h0, length))
 
@@ -140,6 +140,8 @@ def main():
         exact(length, order)
     for length, channels in ((1024, 5), (4096, 3), (16384, 3), (1 << 15, 5), (1 << 16, 3), (1 << 17, 3), (1 << 18, 1)):
         kernels(length, channels, 7)
+    for order in (300, (1 << 15) + 3):  # longer than a row of the first level, and than the length
+        kernels(1 << 15, 2, order)
     for length in (1 << 16, 1 << 18):  # others above
         layer(torch.float32, 1, length, 1, 7)
     torch.cuda.synchronize()

@@ -13,7 +13,7 @@ LONGEST = 20_000
 def kernel(ops, rng, name="kernel"):
     case = cases.Case(rng, LONGEST)
     case.storage = torch.float32  # kernels have no other
-    case.in_double = True
+    case.in_double = True  # but for the way back of long float32 rows, which the bound of float32 has room for
     return case, lambda device, a, b, h0: getattr(ops, name)(a, b, h0, case.length), case.coefficients()
 
 

@@ -20,6 +20,9 @@ at::ScalarType kernel_type(const Tensor& b) { return b.scalar_type() == at::kDou
 
 void check_arguments(const char* operation, const Tensor& a, const Tensor& b, const Tensor& h0) {
   check_coefficients(operation, a, b, h0);
+  constexpr int64_t most = int64_t{1} << 30;
+  TORCH_CHECK_VALUE(b.size(1) <= most, "[rtf::", operation, "] the order is ", b.size(1), "; at most ", most,
+                    " is served");
   check_device(operation, "a", a, "b", b);
   check_device(operation, "h0", h0, "b", b);
 }
