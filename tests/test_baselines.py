@@ -46,8 +46,9 @@ def options_of(length, channels=4, **more):
 
 
 def bare_weights(channels):
-    one, none = torch.eye(channels, dtype=torch.float64), torch.zeros(channels, dtype=torch.float64)
-    return {f"weights.{end}.{name}": x for end in ("encoder", "decoder") for name, x in (("weight", one), ("bias", none))}
+    ends = ("encoder", "decoder")
+    weights = {f"weights.{end}.weight": torch.eye(channels, dtype=torch.float64) for end in ends}
+    return weights | {f"weights.{end}.bias": torch.zeros(channels, dtype=torch.float64) for end in ends}
 
 
 @pytest.fixture

@@ -12,14 +12,18 @@ constexpr int threads = 128;
 constexpr int each = 4;         // points of a thread
 constexpr int chunk = 64;       // pairs in shared memory
 constexpr int most_sums = 4;    // that share a reciprocal
-constexpr int back_tile = 512;  // points of a block of the gradient
+constexpr int back_tile = 256;  // points of a block of the gradient
 
 // A number and what rounding took off it: near a pole b - s keeps its digits in float32.
 template <class T>
 struct Split {
   T high, low;
-  __device__ explicit Split(double x = 0) : high(static_cast<T>(x)), low(static_cast<T>(x - high)) {}
 };
+template <class T>
+__device__ __forceinline__ Split<T> split(double x) {
+  const T high = static_cast<T>(x);
+  return {high, static_cast<T>(x - high)};
+}
 
 __device__ __forceinline__ float reciprocal(float x) {
   float y;
@@ -52,7 +56,7 @@ __device__ __forceinline__ void quotient(const Pole<T>& pole, const Split<T>& s,
 template <class T>
 __device__ __forceinline__ Pole<T> pole_of(const double* at) {
   Pole<T> pole;
-  pole.b = Split<T>(at[1]);
+  pole.b = split<T>(at[1]);
   pole.square = static_cast<T>(at[0] * at[0]);
   pole.twice = static_cast<T>(2 * at[0]);
   return pole;
@@ -70,7 +74,7 @@ __global__ void __launch_bounds__(threads) cauchy_kernel(CauchyArguments argumen
 #pragma unroll
   for (int i = 0; i < each; ++i) {
     const std::int64_t at = first + i * threads;
-    s[i] = Split<T>(arguments.points_at[at < points ? at : points - 1]);
+    s[i] = split<T>(arguments.points_at[at < points ? at : points - 1]);
   }
   for (std::int64_t begin = 0; begin < pairs; begin += chunk) {
     const int count = static_cast<int>(pairs - begin < chunk ? pairs - begin : chunk);
@@ -123,7 +127,7 @@ __global__ void __launch_bounds__(threads) cauchy_backward_kernel(CauchyArgument
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * back_tile;
   const int count = static_cast<int>(points - first < back_tile ? points - first : back_tile);
   for (int i = threadIdx.x; i < count; i += threads) {
-    s[i] = Split<T>(arguments.points_at[first + i]);
+    s[i] = split<T>(arguments.points_at[first + i]);
     for (int m = 0; m < sums; ++m) {
       const T* from = dy + 2 * ((row * arguments.sums + first_sum + m) * points + first + i);
       gradient[i][m][0] = from[0];

@@ -31,8 +31,9 @@ std::vector<Tensor> solve_small(const Tensor& m, const Tensor& x, int64_t rank) 
 // Channels whose dense matrices are made at once: about 64 MiB each.
 int64_t dense_rows(int64_t order) { return std::max<int64_t>(1, (int64_t{1} << 22) / (order * order)); }
 
-// Whether the channels of each system have one step, and so one matrix.
+// Whether the channels of each system have one step, and so one matrix; on the tape each has its own.
 bool one_step(const Tensor& dt, int64_t systems) {
+  if (at::GradMode::is_enabled() && dt.requires_grad()) return false;
   const Tensor rows = dt.detach().view({systems, -1});
   return rows.eq(rows.narrow(1, 0, 1)).all().item<bool>();
 }
