@@ -32,7 +32,7 @@ def test_trains_and_gives_the_same_bits_again(rtf, tmp_path, task, layer):
     for name in ("one", "two"):
         rtf("train", "config.yaml", *COMMON, *choice, "--out", name)
     same_run(tmp_path / "one", tmp_path / "two")
-    losses = [float(row["value"]) for row in rows(tmp_path / "one") if row["metric"] == "loss" and row["split"] == "train"]
+    losses = [float(row["loss"]) for row in rows(tmp_path / "one") if row["split"] == "train"]
     assert len(losses) == 20 and losses[-1] < losses[0]
     # Steps and prompts answer as the convolution does.
     rtf("eval", "one", "--mode", "step")
@@ -52,6 +52,6 @@ def test_synthetic_configs_train(rtf, tmp_path, file):
 def test_export_takes_rtf_alone(rtf, rtf_raw, tmp_path):
     (tmp_path / "config.yaml").write_text(TASKS["delay"])
     rtf("train", "config.yaml", *COMMON, "model.layer=s4d", "train.steps=1", "--out", "run")
-    done = rtf_raw("export", "run", "--out", "model.rtf")
+    done = rtf_raw("export", "run", "-o", "model.safetensors")
     refused(done, "layers other than rtf have no place in a model file")
-    assert not (tmp_path / "model.rtf").exists()
+    assert not (tmp_path / "model.safetensors").exists()
