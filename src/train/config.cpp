@@ -124,6 +124,18 @@ std::vector<std::string> includes_of(const YAML::Node& root, const std::string& 
   return paths;
 }
 
+// Who chooses another layer leaves behind what was said of the one before: keys and words that the new one lacks.
+void choose_layer(const std::string& layer, Settings& settings) {
+  std::erase_if(settings, [&](const auto& setting) {
+    const std::vector<std::string>& users = find_key(setting.first)->layers;
+    const std::vector<std::string> choices = layer_choices(setting.first, layer);
+    const auto lacks = [](const std::vector<std::string>& names, const std::string& name) {
+      return !names.empty() && std::find(names.begin(), names.end(), name) == names.end();
+    };
+    return lacks(users, layer) || lacks(choices, setting.second.value.text);
+  });
+}
+
 // `open` holds the files that are being read, the outermost first.
 Settings read_settings(const std::string& file, std::vector<std::string>& open) {
   const std::string identity = fs::weakly_canonical(fs::absolute(file)).string();
@@ -154,12 +166,16 @@ Settings read_settings(const std::string& file, std::vector<std::string>& open) 
     open.pop_back();
     Settings own;
     flatten(root, "", file, own);
+    if (const auto layer = own.find("model.layer"); layer != own.end())
+      choose_layer(layer->second.value.text, settings);
     for (auto& [key, setting] : own) settings[key] = std::move(setting);
   }
   return settings;
 }
 
 void apply_overrides(const std::vector<std::string>& overrides, Settings& settings) {
+  for (const std::string& text : overrides)
+    if (text.starts_with("model.layer=")) choose_layer(text.substr(text.find('=') + 1), settings);
   for (const std::string& text : overrides) {
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0) {
@@ -198,6 +214,22 @@ void check_together(const Config& config, const std::string& file) {
   require(model.channels % model.denominators == 0,
           fmt::format("model.denominators is {}, expected a divisor of model.channels, {}", model.denominators,
                       model.channels));
+  if (model.layer == "s4" || model.layer == "s4d" || model.layer == "s5") {
+    const std::string& layer = model.layer;
+    require(model.order % 2 == 0,
+            fmt::format("model.order is {}, expected an even number because model.layer is {}", model.order, layer));
+    require(model.dt_min <= model.dt_max,
+            fmt::format("model.dt_min is {}, expected at most model.dt_max, {}", model.dt_min, model.dt_max));
+  }
+  if (model.layer == "s5") {
+    require(model.denominators == 1,
+            fmt::format("model.denominators is {}, expected 1 because model.layer is s5", model.denominators));
+    require(
+        model.order % (2 * model.blocks) == 0,
+        fmt::format("model.blocks is {}, expected a divisor of half of model.order, {}", model.blocks, model.order));
+  }
+  require(model.layer != "s4" || model.initial_c == "normal" || model.init == "fourier",
+          fmt::format("model.initial_c is {}, expected normal because model.init is {}", model.initial_c, model.init));
   require(model.residual || model.norm == "none",
           fmt::format("model.norm is {}, expected none because model.residual is false", model.norm));
   require(model.residual || model.dropout == 0,
@@ -211,6 +243,15 @@ void check_together(const Config& config, const std::string& file) {
   require(
       optimizer.total == 0 || optimizer.warmup < optimizer.total,
       fmt::format("optimizer.warmup is {}, expected less than optimizer.total, {}", optimizer.warmup, optimizer.total));
+}
+
+// Some keys hold different words for different layers.
+void check_choice(const Key& key, const Setting& setting, const Config& config) {
+  const std::vector<std::string> choices = layer_choices(key.path, config.model.layer);
+  const std::string& text = setting.value.text;
+  if (choices.empty() || text.empty() || std::find(choices.begin(), choices.end(), text) != choices.end()) return;
+  fail(fmt::format("{}: {} is '{}', expected one of {} because model.layer is {}", setting.source, key.path, text,
+                   fmt::join(choices, ", "), config.model.layer));
 }
 
 // Every key and value checked; `path` is where the settings are from.
@@ -231,11 +272,15 @@ Config resolve(const Settings& settings, const std::string& path) {
   }
   for (const auto& [key, setting] : settings) {
     const Key& at = *find_key(key);
-    if (!used_by(at, config.task.name)) {
-      fail(fmt::format("{}: {} means nothing to the task {}, only to {}", setting.source, key, config.task.name,
-                       fmt::join(at.tasks, " and ")));
+    if (used_by(at, config)) {
+      check_choice(at, setting, config);
+      continue;
     }
+    const bool task = !at.tasks.empty();
+    fail(fmt::format("{}: {} means nothing to the {} {}, only to {}", setting.source, key, task ? "task" : "layer",
+                     task ? config.task.name : config.model.layer, fmt::join(task ? at.tasks : at.layers, " and ")));
   }
+  if (config.model.init.empty()) config.model.init = layer_choices("model.init", config.model.layer).front();
   check_together(config, path);
   return config;
 }
@@ -246,8 +291,9 @@ std::vector<ConfigKey> config_keys() {
   const Config defaults;
   std::vector<ConfigKey> keys;
   for (const Key& key : config_table()) {
+    const auto& users = key.tasks.empty() ? key.layers : key.tasks;
     const std::string meaning =
-        key.tasks.empty() ? key.meaning : fmt::format("{}: {}", fmt::join(key.tasks, ", "), key.meaning);
+        users.empty() ? key.meaning : fmt::format("{}: {}", fmt::join(users, ", "), key.meaning);
     keys.push_back({key.path, type_text(key), value_text(key, defaults), meaning});
   }
   return keys;
@@ -278,7 +324,7 @@ Config from_settings(const std::map<std::string, std::string>& values, const std
 std::string to_yaml(const Config& config) {
   std::string text, section;
   for (const Key& key : config_table()) {
-    if (!used_by(key, config.task.name)) continue;
+    if (!used_by(key, config)) continue;
     const std::size_t dot = key.path.find('.');
     if (key.path.substr(0, dot) != section) {
       section = key.path.substr(0, dot);
@@ -299,7 +345,7 @@ bool may_change(const std::string& path) {
 std::map<std::string, std::string> fixed_settings(const Config& config) {
   std::map<std::string, std::string> settings;
   for (const Key& key : config_table()) {
-    if (used_by(key, config.task.name) && !may_change(key.path)) settings[key.path] = value_text(key, config);
+    if (used_by(key, config) && !may_change(key.path)) settings[key.path] = value_text(key, config);
   }
   return settings;
 }

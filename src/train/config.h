@@ -27,6 +27,7 @@ struct TaskConfig {
 };
 
 struct ModelConfig {
+  std::string layer = "rtf";  // rtf, s4, s4d, s5, spacetime
   int64_t layers = 6;
   int64_t channels = 256;
   int64_t order = 64;
@@ -35,18 +36,27 @@ struct ModelConfig {
   std::string numerator = "wrapped";  // wrapped, exact
   bool bidirectional = false;
   double kernel_dropout = 0;
-  std::string init = "zero";           // zero, xavier, montel, uniform_montel
+  std::string init;                    // of the layer; empty: its default
   std::string initial_gain = "paper";  // paper, release
-  std::string constraint = "none";     // none, montel, montel_paper
-  std::string norm = "batch";          // none, batch, layer
+  std::string constraint = "none";     // none; rtf: montel, montel_paper; s5: clip
+  double dt_min = 0.001, dt_max = 0.1;
+  std::string dt_transform = "softplus";  // softplus, exp
+  std::string initial_step = "paper";     // paper, release
+  std::string initial_c = "normal";       // normal, constant
+  std::string discretization = "zoh";     // zoh, bilinear
+  int64_t rank = 1;
+  int64_t blocks = 1;
+  bool skip = true;
+  std::string norm = "batch";  // none, batch, layer
   bool prenorm = true;
   bool residual = true;
   double dropout = 0;
   double inner_dropout = 0;
+  double output_dropout = 0;
   bool tie_dropout = true;
   bool tie_inner_dropout = false;
   std::string activation = "gelu";  // identity, gelu
-  bool glu = true;
+  std::string glu = "true";         // true, false, half_glu1, half_glu2
   bool operator==(const ModelConfig&) const = default;
 };
 
@@ -54,6 +64,7 @@ struct OptimizerConfig {
   double lr = 0.001;
   double weight_decay = 0;
   std::optional<double> ssm_lr, ssm_weight_decay;  // of a, b and h0; none: the ones above
+  std::optional<double> dt_lr;                     // of the steps of s4, s4d and s5; none: ssm_lr
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   double clip = 0;                    // global gradient norm; 0: no clipping
   std::string schedule = "constant";  // constant, cosine
@@ -125,7 +136,7 @@ std::vector<ConfigKey> config_keys();
 Config load_config(const std::string& path, const std::vector<std::string>& overrides = {});
 
 // The whole config as YAML, each key with its meaning: what load_config() reads back to the same values. Keys of other
-// tasks are left out.
+// tasks and layers are left out.
 std::string to_yaml(const Config& config);
 
 // Whether a run that goes on may have another value: one that leaves the mathematics as it is.

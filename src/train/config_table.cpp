@@ -25,6 +25,15 @@ const Range count_from_0{0, most}, count_from_1{1, most};
 const Range width{1, 1'000'000}, from_0{0}, above_0{.low = 0, .low_open = true};
 const Range probability{.low = 0, .high = 1, .high_open = true};
 
+// Of all layers together, each once. Text may be empty: the layer's default.
+std::vector<std::string> all_choices(const std::string& path, const std::vector<std::string>& layers) {
+  std::vector<std::string> all;
+  for (const std::string& layer : layers)
+    for (const std::string& choice : layer_choices(path, layer))
+      if (std::find(all.begin(), all.end(), choice) == all.end()) all.push_back(choice);
+  return all;
+}
+
 std::vector<Key> make_table() {
   const auto task = [](auto field) { return member(&Config::task, field); };
   const auto model = [](auto field) { return member(&Config::model, field); };
@@ -38,6 +47,10 @@ std::vector<Key> make_table() {
   const std::vector<std::string> arena = {"listops", "text", "retrieval", "image", "pathfinder", "pathx"};
   std::vector<std::string> tasks = {"copying", "delay", "reconstruct", "smnist"};
   tasks.insert(tasks.end(), arena.begin(), arena.end());
+  const std::vector<std::string> layers = {"rtf", "s4", "s4d", "s5", "spacetime"};
+  const std::vector<std::string> rtf = {"rtf"}, s4 = {"s4"}, s4d = {"s4d"}, s5 = {"s5"};
+  const std::vector<std::string> pairs = {"s4", "s4d"}, stepped = {"s4", "s4d", "s5"};
+  const std::vector<std::string> baselines = {"s4", "s4d", "s5", "spacetime"};
   const std::vector<std::string> copying = {"copying"}, signals = {"delay", "reconstruct"};
   return {
       {"task.name", task(&T::name), "what is learned; every config has to say it", {}, tasks},
@@ -54,45 +67,115 @@ std::vector<Key> make_table() {
       {"task.train_size", task(&T::train_size), "training samples an epoch; 0: the task's own", count_from_0},
       {"task.val_size", task(&T::val_size), "validation samples; 0: the task's own", count_from_0},
 
+      {"model.layer", model(&M::layer), "kind of layer; the others are baselines", {}, layers},
       {"model.layers", model(&M::layers), "residual blocks", {1, 10'000}},
       {"model.channels", model(&M::channels), "width of the model", width},
-      {"model.order", model(&M::order), "state size of each channel", width},
+      {"model.order", model(&M::order), "state size of each channel; s5: of all together", width},
       {"model.length", model(&M::length), "longest sequence, and where kernels are truncated; 0: the task's own",
        count_from_0},
-      {"model.denominators", model(&M::denominators), "different denominators in a layer; divides channels", width},
+      {"model.denominators", model(&M::denominators),
+       "different denominators in a layer, or different A and B; divides channels", width},
       {"model.numerator",
        model(&M::numerator),
        "trained at model.length (Algorithm 1), or the recurrence's own",
        {},
-       {"wrapped", "exact"}},
+       {"wrapped", "exact"},
+       {},
+       rtf},
       {"model.bidirectional", model(&M::bidirectional), "a second, backward system in every layer"},
-      {"model.kernel_dropout", model(&M::kernel_dropout), "dropout on the kernels", probability},
-      {"model.init", model(&M::init), "first values of a and b", {}, {"zero", "xavier", "montel", "uniform_montel"}},
+      {"model.kernel_dropout", model(&M::kernel_dropout), "dropout on the kernels", probability, {}, {}, rtf},
+      {"model.init",
+       model(&M::init),
+       "first values of a and b, or of A, B or C; empty: the first of those of the layer",
+       {},
+       all_choices("model.init", layers)},
       {"model.initial_gain",
        model(&M::initial_gain),
        "first h0: 1 (paper) or normal random numbers (release)",
        {},
-       {"paper", "release"}},
+       {"paper", "release"},
+       {},
+       rtf},
       {"model.constraint",
        model(&M::constraint),
        "what keeps the poles inside the unit circle",
        {},
-       {"none", "montel", "montel_paper"}},
+       all_choices("model.constraint", layers),
+       {},
+       {"rtf", "s5"}},
+      {"model.dt_min", model(&M::dt_min), "smallest first time step", above_0, {}, {}, stepped},
+      {"model.dt_max", model(&M::dt_max), "largest first time step", above_0, {}, {}, stepped},
+      {"model.dt_transform",
+       model(&M::dt_transform),
+       "from the trained number to the time step",
+       {},
+       {"softplus", "exp"},
+       {},
+       pairs},
+      {"model.initial_step",
+       model(&M::initial_step),
+       "first time step: as drawn (paper), or what dt_transform makes of it (release)",
+       {},
+       {"paper", "release"},
+       {},
+       pairs},
+      {"model.initial_c",
+       model(&M::initial_c),
+       "first C: normal random numbers, or the constant basis function's",
+       {},
+       {"normal", "constant"},
+       {},
+       s4},
+      {"model.discretization",
+       model(&M::discretization),
+       "from continuous to discrete time",
+       {},
+       {"zoh", "bilinear"},
+       {},
+       s4d},
+      {"model.rank", model(&M::rank), "of what is added to the diagonal", {1, 2}, {}, {}, s4},
+      {"model.blocks", model(&M::blocks), "equal blocks of poles at first; twice it divides order", width, {}, {}, s5},
+      {"model.skip",
+       model(&M::skip),
+       "add the input, weighted by channel, to the layer's output",
+       {},
+       {},
+       {},
+       baselines},
       {"model.norm", model(&M::norm), "normalisation in the residual blocks", {}, {"none", "batch", "layer"}},
       {"model.prenorm", model(&M::prenorm), "normalise ahead of the layer instead of after the sum"},
       {"model.residual", model(&M::residual), "add the layer's input to its output; without it no norm either"},
       {"model.dropout", model(&M::dropout), "dropout at the end of each block", probability},
       {"model.inner_dropout", model(&M::inner_dropout), "dropout after the activation", probability},
+      {"model.output_dropout",
+       model(&M::output_dropout),
+       "dropout ahead of the activation, one mask for all positions",
+       probability,
+       {},
+       {},
+       pairs},
       {"model.tie_dropout", model(&M::tie_dropout), "one mask of model.dropout for all positions of a sequence"},
       {"model.tie_inner_dropout", model(&M::tie_inner_dropout), "the same for model.inner_dropout"},
       {"model.activation", model(&M::activation), "after the convolution", {}, {"identity", "gelu"}},
-      {"model.glu", model(&M::glu), "gated linear output projection in each block"},
+      {"model.glu",
+       model(&M::glu),
+       "gated linear output projection in each block; the half ones gate what they project",
+       {},
+       {"true", "false", "half_glu1", "half_glu2"}},
 
       {"optimizer.lr", optimizer(&O::lr), "learning rate of AdamW", from_0},
       {"optimizer.weight_decay", optimizer(&O::weight_decay), "decoupled weight decay", from_0},
-      {"optimizer.ssm_lr", optimizer(&O::ssm_lr), "learning rate of a, b and h0; null: optimizer.lr", from_0},
+      {"optimizer.ssm_lr", optimizer(&O::ssm_lr), "learning rate of a, b and h0, or of A, B and P; null: optimizer.lr",
+       from_0},
       {"optimizer.ssm_weight_decay", optimizer(&O::ssm_weight_decay),
-       "weight decay of a, b and h0; null: optimizer.weight_decay", from_0},
+       "weight decay of the same, and of time steps; null: optimizer.weight_decay", from_0},
+      {"optimizer.dt_lr",
+       optimizer(&O::dt_lr),
+       "learning rate of the time steps; null: optimizer.ssm_lr",
+       from_0,
+       {},
+       {},
+       stepped},
       {"optimizer.beta1", optimizer(&O::beta1), "decay of the gradients' mean", probability},
       {"optimizer.beta2", optimizer(&O::beta2), "decay of the mean of their squares", probability},
       {"optimizer.eps", optimizer(&O::eps), "added to the root of that mean", above_0},
@@ -242,6 +325,10 @@ bool assign(const Key& key, Config& config, const Scalar& value) {
       } else if constexpr (std::is_same_v<T, std::string>) {
         const auto& choices = key.choices;
         const auto fits = [&](const std::string& choice) { return is_choice(value.text, choice); };
+        if (key.path == "model.init" && value.text.empty()) {
+          to.clear();
+          return true;
+        }
         if (!choices.empty() && std::none_of(choices.begin(), choices.end(), fits)) return false;
         to = value.text;
         return true;
@@ -267,8 +354,26 @@ std::string value_text(const Key& key, const Config& config) {
   });
 }
 
-bool used_by(const Key& key, const std::string& task) {
-  return key.tasks.empty() || std::find(key.tasks.begin(), key.tasks.end(), task) != key.tasks.end();
+bool used_by(const Key& key, const Config& config) {
+  const auto among = [](const std::vector<std::string>& users, const std::string& name) {
+    return users.empty() || std::find(users.begin(), users.end(), name) != users.end();
+  };
+  return among(key.tasks, config.task.name) && among(key.layers, config.model.layer);
+}
+
+std::vector<std::string> layer_choices(const std::string& path, const std::string& layer) {
+  if (path == "model.init") {
+    if (layer == "rtf") return {"zero", "xavier", "montel", "uniform_montel"};
+    if (layer == "s4") return {"legs", "fourier"};
+    if (layer == "s4d") return {"lin", "inv", "legs"};
+    if (layer == "s5") return {"trunc_standard_normal", "lecun_normal", "complex_normal"};
+    if (layer == "spacetime") return {"normal"};
+  }
+  if (path == "model.constraint") {
+    if (layer == "rtf") return {"none", "montel", "montel_paper"};
+    if (layer == "s5") return {"none", "clip"};
+  }
+  return {};
 }
 
 }  // namespace rtf::train

@@ -71,9 +71,14 @@ void Trainer::require_possible(const Position& at, const std::string& path) cons
 
 void Trainer::restore(const std::string& path) {
   const Checkpoint checkpoint = read_checkpoint(path);
+  const auto defaults = fixed_settings(Config());
   for (const auto& [key, value] : fixed_settings(config_)) {
     const auto saved = checkpoint.config.find(key);
-    if (saved == checkpoint.config.end()) fail(path + ": it does not say its " + key);
+    if (saved == checkpoint.config.end()) {
+      // One from before there was such a key ran on what is its default.
+      if (const auto initial = defaults.find(key); initial != defaults.end() && initial->second == value) continue;
+      fail(path + ": it does not say its " + key);
+    }
     if (saved->second != value) {
       fail(key + " is " + value + " in config.yaml, which was changed by hand, and " + saved->second + " in " + path +
            ": set it back, or start a new run");

@@ -1,0 +1,42 @@
+// Gradients that are sums over many points for each of a few pairs of poles: a lane a pair. Where a warp has more lanes
+// than pairs, the rest share the points; every warp and every such share is a stream.
+#pragma once
+
+#include <cstdint>
+
+namespace rtf::cuda {
+
+struct PairLanes {
+  std::int64_t pair;  // this thread's
+  bool inside;        // whether there is such a pair
+  int width;          // pairs side by side, a power of 2
+  int stream, streams;
+
+  // Of the pairs from 32 * blockIdx.z on.
+  __device__ explicit PairLanes(std::int64_t pairs) {
+    const std::int64_t first = 32 * static_cast<std::int64_t>(blockIdx.z);
+    width = 32;
+    while (width > 1 && width / 2 >= pairs - first) width /= 2;
+    pair = first + threadIdx.x % width;
+    inside = pair < pairs;
+    stream = static_cast<int>(threadIdx.x) / width;
+    streams = static_cast<int>(blockDim.x) / width;
+  }
+
+  // sum = `total` over all streams in their order, for the threads of stream 0 that have a pair: those it returns true
+  // for.
+  template <int threads, class T, int count>
+  __device__ bool add_streams(const T (&total)[count], double (&sum)[count]) const {
+    __shared__ T all[count][threads];
+    for (int i = 0; i < count; ++i) all[i][threadIdx.x] = total[i];
+    __syncthreads();
+    if (stream > 0 || !inside) return false;
+    for (int i = 0; i < count; ++i) {
+      sum[i] = 0;
+      for (int other = 0; other < streams; ++other) sum[i] += all[i][other * width + threadIdx.x];
+    }
+    return true;
+  }
+};
+
+}  // namespace rtf::cuda

@@ -1,0 +1,77 @@
+"""vandermonde and cauchy on the GPU against the CPU in double, and the baseline layers there."""
+
+import numpy as np
+import pytest
+import torch
+
+# rows, pairs, length: one of each, odd and prime ones, pairs that fill no warp, several tiles.
+SIZES = [(1, 1, 1), (3, 2, 7), (2, 5, 257), (4, 32, 2048), (2, 33, 4099), (1, 100, 16384)]
+# float32: 16 products of powers, and sums of as many terms as there are pairs; float64 like the CPU.
+BOUND = {torch.complex64: 2e-5, torch.complex128: 1e-11}
+
+
+def draws(seed, *shape):
+    return torch.tensor(np.random.default_rng([11, seed, *shape]).standard_normal(shape))
+
+
+def pair_draws(seed, *shape):
+    return torch.complex(draws(seed, *shape), draws(seed + 1, *shape))
+
+
+def compare(run, inputs, types):
+    """run(*inputs) and its gradients: on the CPU in double, and on the GPU in each type."""
+
+    def both(device, type):
+        leaves = [x.detach().to(device).to(type if i == 0 else x.dtype).requires_grad_() for i, x in enumerate(inputs)]
+        y = run(*leaves)
+        weight = draws(99, *y.shape).to(device)
+        (torch.view_as_real(y).sum(-1) * weight if y.is_complex() else y * weight).sum().backward()
+        return [y.detach(), *(x.grad for x in leaves)]
+
+    wanted = both("cpu", torch.complex128)
+    for type in types:
+        for got, exact in zip(both("cuda", type), wanted):
+            error = (got.cpu() - exact).abs().max() / exact.abs().max()
+            assert error < BOUND[type], (type, error)
+
+
+@pytest.mark.parametrize("rows, pairs, length", SIZES)
+def test_vandermonde(rows, pairs, length):
+    log_z = torch.complex(-draws(2, rows, pairs).abs() / length, 3 * draws(3, rows, pairs))
+    compare(lambda c, z: torch.ops.rtf.vandermonde(c, z, length), [pair_draws(0, rows, pairs), log_z], BOUND)
+
+
+@pytest.mark.parametrize("rows, pairs, length", SIZES)
+@pytest.mark.parametrize("sums", [1, 4, 6])
+def test_cauchy(rows, pairs, length, sums):
+    points = (2 * torch.tan(torch.arange((length + 1) // 2) * torch.pi / length)).double()
+    poles = 0.05 * torch.complex(torch.full((rows, pairs), -0.5).double(), 9 * draws(5, rows, pairs))
+    run = lambda v, p: torch.ops.rtf.cauchy(v, p, points.to(v.device))
+    compare(run, [pair_draws(0, rows, sums, pairs), poles], BOUND)
+
+
+def test_memory_does_not_grow_as_order_times_length():
+    rows, pairs, length = 128, 32, 16384
+    c, z = pair_draws(0, rows, pairs).cuda(), pair_draws(2, rows, pairs).cuda() / length
+    points = torch.linspace(0, 9, length // 2, device="cuda", dtype=torch.float64)
+    for run in (lambda: torch.ops.rtf.vandermonde(c.to(torch.complex64), z, length), lambda: torch.ops.rtf.cauchy(c[:, None].to(torch.complex64), z, points)):
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        y = run()
+        grown = torch.cuda.max_memory_allocated() - before
+        assert grown < 4 * y.numel() * y.element_size() < rows * pairs * length * 8
+
+
+def test_the_same_bits_twice():
+    c, z = pair_draws(0, 4, 9).cuda().to(torch.complex64), pair_draws(2, 4, 9).cuda() / 999
+    z = torch.complex(-z.real.abs(), z.imag)
+    points = torch.linspace(0, 9, 700, device="cuda", dtype=torch.float64)
+
+    def once():
+        leaves = [c.clone().requires_grad_(), z.clone().requires_grad_()]
+        y = torch.ops.rtf.cauchy(leaves[0][:, None], leaves[1], points)
+        (torch.ops.rtf.vandermonde(*leaves, 5000).sum() + y.abs().sum()).backward()
+        return [y.detach(), *(x.grad for x in leaves)]
+
+    assert all(torch.equal(x, y) for x, y in zip(once(), once()))
