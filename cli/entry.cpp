@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <iostream>
 #include <new>
@@ -71,6 +72,8 @@ void add_command_flags(CLI::App& command, const std::string& example) {
 }
 
 int run_program(CLI::App& app, int argc, char** argv) {
+  // A file past the limit of the shell is then an error of write(), which says so and leaves nothing behind.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     const std::string word = argc > 1 ? argv[1] : "--help";
     if (argc == 1) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "core/file_errors.h"
 #include "radius_text.h"
 #include "rtf/error.h"
 #include "train/export_run.h"
@@ -18,8 +19,6 @@ struct ExportOptions {
   std::string run, output, checkpoint = "best", precision = "f32", weights, realization = "auto", stabilize;
   bool quiet = false;
 };
-
-const char* text(DataType precision) { return precision == DataType::f32 ? "f32" : "f64"; }
 
 std::string error_text(double error) {
   char written[32];
@@ -50,12 +49,13 @@ std::optional<DataType> narrow_weights(const ExportOptions& options) {
   return {};
 }
 
-// What was given up, in the order in which it was tried: "companion f32 2.1e-03".
+// What was given up, in the order in which it was tried: "companion f32 2.1e-03", and by its drift where that was it.
 std::string refused_trials(const Realized& layer) {
   std::string list;
   for (const RealizationTrial& trial : layer.trials) {
     if (trial.name == realization_name(layer.layer.realization) && trial.precision == layer.layer.precision) continue;
-    list += (list.empty() ? "" : ", ") + trial.name + " " + text(trial.precision) + " " + error_text(trial.error);
+    list += (list.empty() ? "" : ", ") + trial.name + " " + name(trial.precision) + " " +
+            (trial.drift ? "drift " + error_text(*trial.drift) : error_text(trial.error));
   }
   return list;
 }
@@ -63,17 +63,20 @@ std::string refused_trials(const Realized& layer) {
 void print(const train::ExportReport& report, const ExportOptions& options) {
   const Architecture& a = report.architecture;
   std::printf("%s, step %lld\n", report.checkpoint.c_str(), static_cast<long long>(report.step));
-  std::vector<std::string> header = {"layer", "pole radius", "realization", "precision", "error"};
+  std::vector<std::string> header = {"layer", "pole radius", "realization", "precision", "error", "drift"};
   if (!options.stabilize.empty()) header.push_back("moved by");
   header.push_back("refused");
   train::Table table(header);
   for (std::size_t i = 0; i < report.layers.size(); ++i) {
     const Realized& layer = report.layers[i];
-    std::string name = std::to_string(a.bidirectional ? i / 2 : i);
-    if (a.bidirectional) name += i % 2 == 0 ? " forward" : " backward";
-    std::vector<std::string> cells = {name, radius_text(layer.layer.pole_radius),
-                                      realization_name(layer.layer.realization), text(layer.layer.precision),
-                                      error_text(layer.layer.error)};
+    std::string number = std::to_string(a.bidirectional ? i / 2 : i);
+    if (a.bidirectional) number += i % 2 == 0 ? " forward" : " backward";
+    std::vector<std::string> cells = {number,
+                                      radius_text(layer.layer.pole_radius),
+                                      realization_name(layer.layer.realization),
+                                      name(layer.layer.precision),
+                                      error_text(layer.layer.error),
+                                      layer.drift ? error_text(*layer.drift) : "-"};
     if (!options.stabilize.empty()) cells.push_back(layer.stabilize_error ? error_text(*layer.stabilize_error) : "-");
     cells.push_back(refused_trials(layer));
     table.row(std::move(cells));
@@ -95,11 +98,8 @@ void run(const ExportOptions& options) {
     if (!options.quiet) print(report, options);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::unstable || !options.stabilize.empty()) throw;
-    // In the words of the command line instead of the library's.
-    std::string why = error.what();
-    why = why.substr(why.find("] ") + 2);
     throw Error(error.code(), "export",
-                why.substr(0, why.find(": stabilize it")) +
+                without_operation(error) +
                     ": --stabilize refit keeps its kernel as well as a stable one can, --stabilize reflect its "
                     "magnitude response");
   }
@@ -113,8 +113,9 @@ void add_export(CLI::App& app) {
       "  rtf export runs/copying -o model.safetensors\n"
       "  rtf export runs/copying/checkpoints/latest.safetensors -o model.safetensors --precision f64\n"
       "The report has for each layer its outermost pole, the recurrence it will run as and that one's error: the\n"
-      "largest difference from the layer's kernel in double precision, over the kernel's largest value. Under\n"
-      "\"refused\" stand cheaper ones whose error was too large. The line below it has the error of the whole model's\n"
+      "largest difference from the layer's kernel in double precision, over the kernel's largest value. Drift is how\n"
+      "far one in float32 is off when it runs on, from that in double. Under \"refused\" stand cheaper ones whose\n"
+      "error or drift was too large. The line below it has the error of the whole model's\n"
       "answers to a random input, narrow weights included. `rtf stream` runs the file.");
   auto options = std::make_shared<ExportOptions>();
   command.add_option("RUN", options->run, "folder of a run, or a checkpoint")->required()->type_name("");
@@ -134,9 +135,10 @@ void add_export(CLI::App& app) {
       ->check(CLI::IsMember({"f32", "bf16", "int8"}))
       ->type_name("TYPE");
   command
-      .add_option("--realization", options->realization,
-                  "of every layer: auto, the cheapest whose error is within 1e-5 in f32 and 1e-10 in f64 (the "
-                  "default), companion, sos or modal")
+      .add_option(
+          "--realization", options->realization,
+          "of every layer: auto, the cheapest whose error is within 1e-5 in f32 and 1e-10 in f64 and which does "
+          "not drift by 1e-3 (the default), companion, sos or modal")
       ->check(CLI::IsMember({"auto", "companion", "sos", "modal"}))
       ->type_name("FORM");
   command

@@ -1,80 +1,26 @@
 #include "sample_source.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
 #include <charconv>
+#include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <map>
-#include <system_error>
 #include <utility>
 
 #include "core/array_bytes.h"
 #include "core/npy_bytes.h"
 #include "core/printable.h"
+#include "incoming_bytes.h"
 #include "rtf/error.h"
 
 namespace rtf::cli {
 namespace {
 
-constexpr std::size_t piece = std::size_t{1} << 16;  // bytes of a read
-
 [[noreturn]] void fail(ErrorCode code, const std::string& message) { throw Error(code, "stream", message); }
-
-// Bytes as they come.
-class Bytes {
- public:
-  explicit Bytes(const std::string& path) {
-    if (path == standard_stream) {
-      name_ = "standard input";
-      descriptor_ = ::dup(STDIN_FILENO);
-    } else {
-      name_ = path;
-      descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    }
-    struct stat status {};
-    if (descriptor_ < 0 || ::fstat(descriptor_, &status) != 0) fail_with(errno);
-    if (S_ISDIR(status.st_mode)) fail(ErrorCode::io, fmt::format("cannot read {}: it is a folder", name_));
-    if (S_ISREG(status.st_mode) && path != standard_stream) size_ = static_cast<std::uint64_t>(status.st_size);
-  }
-  ~Bytes() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  Bytes(const Bytes&) = delete;
-  Bytes& operator=(const Bytes&) = delete;
-
-  const std::string& name() const { return name_; }
-  std::optional<std::uint64_t> size() const { return size_; }  // of a file
-  std::string& held() { return held_; }                        // come and not used
-
-  // False at the end.
-  bool hold_more() {
-    const std::size_t used = held_.size();
-    held_.resize(used + piece);
-    ssize_t got;
-    do got = ::read(descriptor_, held_.data() + used, piece);
-    while (got < 0 && errno == EINTR);
-    const int error = errno;
-    held_.resize(used + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    if (got < 0) fail_with(error);
-    return got > 0;
-  }
-
- private:
-  [[noreturn]] void fail_with(int error) {
-    if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
-    fail(ErrorCode::io, fmt::format("cannot read {}: {}", name_, std::generic_category().message(error)));
-  }
-
-  std::string name_, held_;
-  int descriptor_ = -1;
-  std::optional<std::uint64_t> size_;
-};
 
 // --- Text -----------------------------------------------------------------------------------------------------------
 
@@ -116,26 +62,37 @@ class TextSource : public SampleSource {
  private:
   // Into sample_; false for a line without one.
   bool parse(std::string_view line) {
-    constexpr std::string_view between = " \t\r,";
+    constexpr std::string_view blanks = " \t\r", between = " \t\r,";
+    const auto skip_blanks = [&] { line.remove_prefix(std::min(line.find_first_not_of(blanks), line.size())); };
     std::size_t count = 0;
-    for (;;) {
-      line.remove_prefix(std::min(line.find_first_not_of(between), line.size()));
-      if (line.empty() || (count == 0 && line[0] == '#')) break;
+    for (skip_blanks(); !line.empty() && !(count == 0 && line[0] == '#'); skip_blanks()) {
       const std::string_view word = line.substr(0, line.find_first_of(between));
       line.remove_prefix(word.size());
-      const std::string_view digits = word.substr(word[0] == '+' ? 1 : 0);
-      double value = 0;
-      const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-      if (error != std::errc() || stop != digits.data() + digits.size())
-        fail(ErrorCode::format,
-             fmt::format("{}: line {} holds '{}', expected a number", bytes_.name(), line_, printable(word)));
+      const double value = number(word);
       if (count < inputs_) sample_[count] = value;
       ++count;
+      skip_blanks();
+      if (!line.empty() && line[0] == ',') line.remove_prefix(1);  // one after each number
     }
     if (count != 0 && count != inputs_)
       fail(ErrorCode::argument, fmt::format("{}: line {} has {} number{}, the model takes {} a sample", bytes_.name(),
                                             line_, count, count == 1 ? "" : "s", inputs_));
     return count != 0;
+  }
+
+  double number(std::string_view word) const {
+    const bool plus = word.size() > 1 && word[0] == '+' && word[1] != '-';
+    const std::string_view digits = word.substr(plus ? 1 : 0);
+    double value = 0;
+    const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    const bool whole = stop == digits.data() + digits.size();
+    // Of a number too small for a double from_chars says as much as of one too large; strtod has its nearest value.
+    const bool out_of_range = error == std::errc::result_out_of_range;
+    if (out_of_range) value = std::strtod(std::string(digits).c_str(), nullptr);
+    if (!whole || !(error == std::errc() || (out_of_range && std::abs(value) < 1)))
+      fail(ErrorCode::format,
+           fmt::format("{}: line {} holds '{}', expected a number", bytes_.name(), line_, printable(word)));
+    return value;
   }
 
   Bytes bytes_;
@@ -257,11 +214,11 @@ class NpySource : public NumberSource {
 class WavSource : public SampleSource {
  public:
   WavSource(const std::string& path, std::size_t inputs)
-      : reader_(path == standard_stream ? "/dev/stdin" : path, /*streams=*/true) {
+      : reader_(path == standard_stream ? WavReader::standard_input() : WavReader(path, /*streams=*/true)) {
     if (reader_.format().channels != inputs)
-      fail(ErrorCode::argument,
-           fmt::format("{} has {} channel{}, the model takes {} number{} a sample", path, reader_.format().channels,
-                       reader_.format().channels == 1 ? "" : "s", inputs, inputs == 1 ? "" : "s"));
+      fail(ErrorCode::argument, fmt::format("{} has {} channel{}, the model takes {} number{} a sample", shown(path),
+                                            reader_.format().channels, reader_.format().channels == 1 ? "" : "s",
+                                            inputs, inputs == 1 ? "" : "s"));
   }
 
   std::size_t read(std::span<double> samples) override { return reader_.read(samples); }
@@ -276,6 +233,8 @@ class WavSource : public SampleSource {
 };
 
 }  // namespace
+
+std::string shown(const std::string& path) { return path == standard_stream ? "standard input" : path; }
 
 const char* name(SampleForm form) {
   constexpr const char* names[] = {"text", "raw", "npy", "wav"};

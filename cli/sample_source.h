@@ -15,6 +15,9 @@ namespace rtf::cli {
 // The name that stands for standard input and standard output.
 inline constexpr const char* standard_stream = "-";
 
+// What people call a path.
+std::string shown(const std::string& path);
+
 enum class SampleForm { text, raw, npy, wav };
 const char* name(SampleForm form);
 

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
-#include <limits>
-#include <type_traits>
+#include <cstdint>
 
+#include "checked_input.h"
 #include "common.h"
 #include "core/atomic_file.h"
 #include "sample_sink.h"
@@ -23,62 +23,6 @@ struct StreamOptions : CommonOptions {
 };
 
 [[noreturn]] void fail(const std::string& message) { throw Error(ErrorCode::argument, "stream", message); }
-
-std::string shown(const std::string& path) { return path == standard_stream ? "standard input" : path; }
-
-// An input with what is read of it checked and in the model's own type: T, or a token.
-template <class In>
-class Input {
- public:
-  Input(const std::string& path, std::unique_ptr<SampleSource> source, std::size_t inputs, std::size_t vocabulary,
-        std::size_t block)
-      : name_(shown(path)), source_(std::move(source)), vocabulary_(vocabulary), inputs_(inputs) {
-    read_.resize(block * inputs);
-    samples_.resize(block * inputs);
-  }
-
-  const SampleSource& source() const { return *source_; }
-
-  // The next samples, (1, count, inputs); none at the end. Those before a bad one come first.
-  Signal<const In> next() {
-    if (!bad_.empty()) fail(bad_);
-    const std::size_t count = source_->read(read_);
-    std::size_t good = 0;
-    while (good < count * inputs_ && take(good)) ++good;
-    position_ += good / inputs_;
-    if (good < count * inputs_ && good < inputs_) fail(bad_);
-    return channels_last<const In>(samples_.data(), 1, good / inputs_, inputs_);
-  }
-
- private:
-  bool take(std::size_t i) {
-    const double value = read_[i];
-    if constexpr (std::is_integral_v<In>) {
-      if (value >= 0 && value < static_cast<double>(vocabulary_) && value == std::floor(value)) {
-        samples_[i] = static_cast<In>(value);
-        return true;
-      }
-      bad_ = fmt::format("{}: sample {} is {}, expected a token, a whole number from 0 to {}", name_, place(i), value,
-                         vocabulary_ - 1);
-    } else {
-      if (std::abs(value) <= std::numeric_limits<In>::max()) {
-        samples_[i] = static_cast<In>(value);
-        return true;
-      }
-      bad_ = fmt::format("{}: sample {} holds {}, expected finite values of {}", name_, place(i), value,
-                         sizeof(In) == 4 ? "f32" : "f64");
-    }
-    return false;
-  }
-  std::uint64_t place(std::size_t i) const { return position_ + i / inputs_; }
-
-  std::string name_, bad_;
-  std::unique_ptr<SampleSource> source_;
-  std::size_t vocabulary_, inputs_;
-  std::vector<double> read_;
-  std::vector<In> samples_;
-  std::uint64_t position_ = 0;
-};
 
 // Of the answers: that of all inputs together, where it is known.
 template <class In>
@@ -151,10 +95,15 @@ std::unique_ptr<SampleSink> open_answers(const StreamOptions& options, std::size
       {options.output, answer_form(options), outputs, sizeof(T) == 4 ? DataType::f32 : DataType::f64, length, sound});
 }
 
+// Answers that are numbers; those before one that is not come first.
 template <class T>
-void write(SampleSink& sink, std::span<const T> answers) {
-  const std::vector<double> wide(answers.begin(), answers.end());
-  sink.write(wide);
+void write(SampleSink& sink, std::span<const T> answers, std::size_t outputs, std::uint64_t before = 0) {
+  const auto bad = std::find_if(answers.begin(), answers.end(), [](T value) { return !std::isfinite(value); });
+  const auto good = static_cast<std::size_t>(bad - answers.begin()) / outputs;
+  sink.write(std::vector<double>(answers.begin(), answers.begin() + static_cast<std::ptrdiff_t>(good * outputs)));
+  if (bad != answers.end())
+    fail(fmt::format("answer {} is not finite: the samples are too large for the model in {}", before + good,
+                     sizeof(T) == 4 ? "f32" : "f64"));
 }
 
 // T: of the arithmetic. In: T, or a token.
@@ -171,9 +120,11 @@ void stream_samples(const StreamOptions& options, const stream::Model<T>& model,
   for (auto& input : inputs)
     for (Signal<const In> samples = input.next(); samples.length > 0; samples = input.next()) {
       streams.process({&one, 1}, samples, channels_last(answers.data(), 1, samples.length, outputs));
-      write<T>(*sink, std::span(answers).first(samples.length * outputs));
+      write<T>(*sink, std::span(answers).first(samples.length * outputs), outputs, count);
       count += samples.length;
     }
+  if (!options.state_out.empty() && !streams.finite(one))
+    fail("the state is not finite: the last samples are too large for the model");
   sink->flush();
   states.stage();
   sink->commit();
@@ -187,13 +138,14 @@ void compare_pair(const StreamOptions& options, const stream::Model<T>& model, s
   stream::Streams<T> streams(model, 2);
   for (auto& input : inputs) {
     const std::size_t stream = streams.join();
-    for (Signal<const In> samples = input.next(); samples.length > 0; samples = input.next())
-      streams.prefill({&stream, 1}, samples);
+    Signal<const In> samples = input.next();
+    if (samples.length == 0) fail(fmt::format("{} has no samples: nothing can be compared with it", input.name()));
+    for (; samples.length > 0; samples = input.next()) streams.prefill({&stream, 1}, samples);
   }
   std::vector<T> answer(model.outputs());
   streams.answer_pair(0, 1, answer);
   const auto sink = open_answers<T>(options, answer.size(), 1, nullptr);
-  write<T>(*sink, answer);
+  write<T>(*sink, answer, answer.size());
   sink->flush();
   sink->commit();
   finish(options, *sink, 1, answer.size());
@@ -224,7 +176,7 @@ void answer_whole(const StreamOptions& options, const stream::Model<T>& model, s
   stream::Sequences<T>(model, length)
       .process(channels_last<const In>(all.data(), batch, length, model.inputs()),
                channels_last(answers.data(), 1, rows, model.outputs()));
-  write<T>(*sink, answers);
+  write<T>(*sink, answers, model.outputs());
   sink->flush();
   sink->commit();
   finish(options, *sink, rows, model.outputs());
@@ -266,8 +218,8 @@ void run(const StreamOptions& options) {
   if (std::count(options.inputs.begin(), options.inputs.end(), standard_stream) > 1)
     fail("standard input can be read once");
   const bool writes_file = options.output != standard_stream, writes_state = !options.state_out.empty();
-  if (writes_file) check_output(options.output, "stream");
-  if (writes_state) check_output(options.state_out, "stream");
+  if (writes_file) check_result(options, options.output, "stream");
+  if (writes_state) check_result(options, options.state_out, "stream");
   if (writes_file && writes_state) require_two_files(options.output, options.state_out, "the answers and the state");
   const ModelFile file = read_model(options.filter);
   file.precision == DataType::f32 ? run_as<float>(options, file) : run_as<double>(options, file);
@@ -287,7 +239,8 @@ void add_stream(CLI::App& app) {
              "An answer comes for every sample, and is written before the next is waited for; a bidirectional model\n"
              "sees all samples first. text: a sample a line,\n"
              "numbers between blanks or commas; raw: float32, little-endian; npy: (length, numbers of a sample);\n"
-             "wav: a channel a number. Several inputs are one stream, one after the other.",
+             "wav: a channel a number, PCM of 16, 24 or 32 bits or float of 32 or 64. Several inputs are one stream, "
+             "one after the other.",
              "MODEL", "model file, written by `rtf export`");
   command.add_option("INPUT", options->inputs, "files, or - for standard input (the default)")->type_name("");
   command.add_option("-o,--output", options->output, "file for the answers, instead of standard output")

@@ -121,7 +121,9 @@ RTF_API rtf_status rtf_stream_reset(rtf_streams* streams, size_t stream);
 
 /* One sample of each stream: in (count, inputs), out (count, outputs). The answer of decoder pool is for all samples so
  * far, that of last and position for this one. Decoder pair has no answer of a single stream: out_size is 0, and
- * rtf_stream_answer_pair_* gives it. */
+ * rtf_stream_answer_pair_* gives it. Samples are not looked at: one that is not finite, or so large that a layer
+ * overflows, stays in the state of its stream, whose answers are then not finite until rtf_stream_reset or
+ * rtf_stream_restore. */
 RTF_API rtf_status rtf_stream_step_f32(rtf_streams* streams, const size_t* which, size_t count, const float* in,
                                        size_t in_size, float* out, size_t out_size);
 RTF_API rtf_status rtf_stream_step_f64(rtf_streams* streams, const size_t* which, size_t count, const double* in,
@@ -165,7 +167,8 @@ RTF_API rtf_status rtf_stream_prefill_f64(rtf_streams* streams, const size_t* wh
 RTF_API rtf_status rtf_stream_prefill_tokens(rtf_streams* streams, const size_t* which, size_t count,
                                              const int64_t* tokens, const rtf_layout* tokens_layout);
 
-/* For all samples so far, `outputs` numbers: of decoder pool, and of decoder pair for two streams. */
+/* For all samples so far, `outputs` numbers: of decoder pool, and of decoder pair for two streams. While a swap fades
+ * it is the new model's answer. */
 RTF_API rtf_status rtf_stream_answer_f32(rtf_streams* streams, size_t stream, float* out, size_t out_size);
 RTF_API rtf_status rtf_stream_answer_f64(rtf_streams* streams, size_t stream, double* out, size_t out_size);
 RTF_API rtf_status rtf_stream_answer_pair_f32(rtf_streams* streams, size_t first, size_t second, float* out,

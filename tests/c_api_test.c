@@ -114,7 +114,7 @@ static void test_state(void) {
   REFUSED(rtf_stream_restore(streams, 0, saved, 5), RTF_ERROR_FORMAT, "5 bytes");
   REFUSED(rtf_stream_restore(streams, 0, saved, info.state_bytes - 1), RTF_ERROR_FORMAT, "damaged");
   REFUSED(rtf_stream_restore(streams, 0, NULL, info.state_bytes), RTF_ERROR_ARGUMENT, "bytes is null");
-  REFUSED(rtf_stream_save(streams, 0, saved, info.state_bytes - 1), RTF_ERROR_ARGUMENT, "bytes has");
+  REFUSED(rtf_stream_save(streams, 0, saved, info.state_bytes - 1), RTF_ERROR_ARGUMENT, "room for");
   REFUSED(rtf_stream_save(streams, 7, saved, info.state_bytes), RTF_ERROR_ARGUMENT, "stream 7");
   rtf_model* louder = load("louder", RTF_F32);
   rtf_streams* others = streams_of(louder, 1, 1);
@@ -142,7 +142,7 @@ static void test_swap(void) {
   rtf_layout from = rtf_channels_last(1, half, inputs), to = rtf_channels_last(1, half, outputs);
   OK(rtf_stream_process_f32(streams, NULL, 1, in, &from, out, &to));
   OK(rtf_stream_swap(streams, louder, fade));
-  REFUSED(rtf_stream_swap(streams, model, fade), RTF_ERROR_ARGUMENT, "1 streams still fade");
+  REFUSED(rtf_stream_swap(streams, model, fade), RTF_ERROR_ARGUMENT, "1 stream still fades");
   OK(rtf_stream_process_f32(streams, NULL, 1, in + half * inputs, &from, out + half * outputs, &to));
   for (size_t t = 0; t < samples; ++t)
     for (size_t o = 0; o < outputs; ++o) {

@@ -22,6 +22,7 @@
 #include "rtf/stream.h"
 #include "rtf_torch/export.h"
 #include "rtf_torch/sequence_model.h"
+#include "shuffled_streams.h"
 #include "train/optimizer.h"
 
 namespace rtf {
@@ -276,11 +277,13 @@ class Session {
     save(command.at("save"), at::stack(rows));
   }
 
-  // {"file": FILE, "save": NAME}: the model file, in the precision of the session; saves the errors of the layers.
+  // {"file": FILE, "save": NAME, "precision": "f64"}: the model file, in that precision or the session's; saves the
+  // errors of the layers.
   void export_file(const json& command) {
     model_->eval();
     RealizeOptions options;
-    options.precision = type_ == at::kFloat ? DataType::f32 : DataType::f64;
+    const bool wide = type_ == at::kDouble || command.value("precision", "") == "f64";
+    options.precision = wide ? DataType::f64 : DataType::f32;
     const nn::Exported exported = nn::export_model(*model_, options);
     std::vector<double> errors;
     for (const Realized& layer : exported.layers) errors.push_back(layer.layer.error);
@@ -289,7 +292,8 @@ class Session {
   }
 
   // {"file": FILE, "save": NAME, "process": [N, ...]}: the streaming runtime, blocks of these sizes, then one sample
-  // after the other; saves the answers (batch, length, outputs), of pairs (pairs, outputs).
+  // after the other; saves the answers (batch, length, outputs), of pairs (pairs, outputs). With "shuffle": SEED the
+  // same samples go once more through streams that are cut, saved and joined at random, which must not change a bit.
   void runtime(const json& command) {
     type_ == at::kFloat ? stream_file<float>(command) : stream_file<double>(command);
   }
@@ -334,6 +338,10 @@ class Session {
                             std::span(answers).subspan(p * model.outputs(), model.outputs()));
     }
     save(command.at("save"), at::from_blob(answers.data(), shape, at::TensorOptions(type_)).clone());
+    if (!command.contains("shuffle")) return;
+    const testing::Shuffled<T> shuffled(model, batch, length, answers, command.at("shuffle"));
+    model_->options.vocabulary > 0 ? shuffled.check(samples.const_data_ptr<int64_t>())
+                                   : shuffled.check(samples.const_data_ptr<T>());
   }
 
   const at::ScalarType type_;

@@ -24,7 +24,8 @@ class RandomModel:
             t["encoder.bias"] = held(channels)
         for i in range(layers):
             block = f"blocks.{i}"
-            t[f"{block}.layer.a"] = held(1 if shared else channels, order, scale=0.5 / max(order, 1))
+            a = held(1 if shared else channels, order, scale=0.5 / max(order, 1))
+            t[f"{block}.layer.a"] = a / np.maximum(1, 1.1 * np.abs(a).sum(1, keepdims=True))
             t[f"{block}.layer.b"], t[f"{block}.layer.h0"] = held(channels, order), held(channels)
             if norm != "none":
                 t[f"{block}.norm.weight"], t[f"{block}.norm.bias"] = 1 + held(channels, scale=0.1), held(channels)
@@ -36,7 +37,7 @@ class RandomModel:
             t |= {"decoder.0.weight": held(channels, 4 * channels), "decoder.0.bias": held(channels), "decoder.1.weight": held(self.outputs, channels), "decoder.1.bias": held(self.outputs)}
         else:
             t |= {"decoder.weight": held(self.outputs, channels), "decoder.bias": held(self.outputs)}
-        self.tensors = {name: np.float64(np.float32(value)) for name, value in t.items()}
+        self.tensors = {name: value.astype(np.float32).astype(np.float64) for name, value in t.items()}
         self.layers, self.channels = layers, channels
         stored, more = dict(self.tensors), {"weights": weights} if weights else {}
         for name in [name for name, value in stored.items() if weights and name.endswith(".weight") and value.ndim == 2]:

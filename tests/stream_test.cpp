@@ -294,7 +294,7 @@ TYPED_TEST(StreamTest, SwapsFadeFromOneModelToTheOther) {
     new_streams.restore(new_streams.join(), bytes);
     of_new.resize(at);
     feed(new_streams, a, 0, x, at, length - at, Call::step, some, of_new);
-    if (fade > 0) expect_refusal("1 streams still fade", [&] { streams.swap(old_model, 1); });
+    if (fade > 0) expect_refusal("1 stream still fades", [&] { streams.swap(old_model, 1); });
     const std::size_t other = streams.fork(one);
     auto forked = out;
     feed(streams, a, one, x, at, length - at, Call::process, some, out);
@@ -318,6 +318,50 @@ TYPED_TEST(StreamTest, SwapsFadeFromOneModelToTheOther) {
     Architecture wider = a;
     ++wider.channels;
     expect_refusal("different architectures", [&] { streams.swap(Model<T>(random.model(wider, precision_of<T>)), 0); });
+  }
+}
+
+// The longest fade that can be asked for does not wrap around: it has hardly begun.
+TYPED_TEST(StreamTest, TheLongestFadeIsThatOfTheOldModel) {
+  using T = TypeParam;
+  RandomModels random(43);
+  Architecture a = random.architecture();
+  a.vocabulary = 0;
+  a.decoder = Architecture::Decoder::position;
+  const ModelFile file = random.model(a, precision_of<T>);
+  ModelFile louder = file;
+  for (double& value : louder.decoder[0].weight) value *= 2;
+  const Model<T> model(file);
+  const Rows x = draw_input<T>(random, a, 5);
+  std::vector<std::vector<T>> out, wanted;
+  Streams<T> streams(model, 1), old_streams(model, 1);
+  feed(streams, a, streams.join(), x, 0, 1, Call::step, Buffers::interleaved, out);
+  feed(old_streams, a, old_streams.join(), x, 0, 5, Call::step, Buffers::interleaved, wanted);
+  streams.swap(Model<T>(louder), std::numeric_limits<std::size_t>::max());
+  feed(streams, a, 0, x, 1, 4, Call::step, Buffers::interleaved, out);
+  for (std::size_t t = 0; t < 5; ++t)
+    for (std::size_t o = 0; o < a.outputs; ++o)
+      EXPECT_NEAR(out[t][o], wanted[t][o], 8 * std::numeric_limits<T>::epsilon() * (1 + std::abs(wanted[t][o])));
+}
+
+// A sample that is not finite stays in the state until reset.
+TYPED_TEST(StreamTest, KnowsWhetherItsStateIsFinite) {
+  using T = TypeParam;
+  const auto layer = [] {
+    auto tf = make_coefficients(1, 1, 2);
+    tf.a = {-0.5, 0};
+    tf.b = {1, 1};
+    return LayerRealization{tf, precision_of<T>};
+  };
+  Streams<T> streams(Model<T>(filter_model(layer(), 1, 1, precision_of<T>)), 1);
+  const std::size_t one = streams.join();
+  EXPECT_TRUE(streams.finite(one));
+  for (const T bad : {std::numeric_limits<T>::quiet_NaN(), std::numeric_limits<T>::infinity()}) {
+    T out = 0;
+    streams.step({&one, 1}, std::span<const T>(&bad, 1), {&out, 1});
+    EXPECT_FALSE(streams.finite(one));
+    streams.reset(one);
+    EXPECT_TRUE(streams.finite(one));
   }
 }
 

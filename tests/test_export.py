@@ -165,7 +165,7 @@ def test_unstable_layer(rtf, rtf_raw, run, tmp_path):
     for method in ("refit", "reflect"):
         report = rtf("export", folder, "-o", "m.safetensors", "--stabilize", method).splitlines()
         cells = re.split(r"  +", report[3].strip())
-        assert "moved by" in report[1] and float(cells[1]) < 1 and float(cells[5]) > 0, report
+        assert "moved by" in report[1] and float(cells[1]) < 1 and float(cells[6]) > 0, report
         assert rtf("stream", "m.safetensors", "-", "-o", "y.txt", "--quiet") == ""
 
 
@@ -183,6 +183,30 @@ def test_bidirectional_model_is_for_blocks(rtf, rtf_raw, run, model_runner, tmp_
         assert np.abs(np.load(tmp_path / "y.npy") - wanted).max() <= TOLERANCE[precision] * np.abs(wanted).max()
     refused(rtf_raw("stream", "m.safetensors", "x.npy", "--state-out", "s"), "sees whole sequences", "no state")
     refused(rtf_raw("bench", "step", "m.safetensors"), "it has no step")
+
+
+def test_answers_that_are_not_finite(rtf_raw, run, tmp_path):
+    folder = run("delay")
+
+    def overflow(tensors):
+        tensors["model.decoder.weight"][:] = 3e38
+
+    rewrite(tmp_path / folder / CHECKPOINT, overflow)
+    refused(rtf_raw("export", folder, "-o", "m.safetensors"), "answers are not finite", "--precision f64 holds larger numbers")
+    assert not (tmp_path / "m.safetensors").exists()
+
+
+def test_checkpoints_are_not_written_over(rtf_raw, run, tmp_path):
+    folder = run("tiny")
+    checkpoints = {path: path.read_bytes() for path in (tmp_path / folder / "checkpoints").iterdir()}
+    for source, output in ((folder, CHECKPOINT), (f"{folder}/{CHECKPOINT}", CHECKPOINT), (folder, "checkpoints/latest.safetensors")):
+        refused(rtf_raw("export", source, "-o", f"{folder}/{output}"), "is a checkpoint of the run that is read")
+    assert checkpoints == {path: path.read_bytes() for path in checkpoints}
+
+
+def test_an_exported_model_is_no_checkpoint(rtf, rtf_raw, run):
+    rtf("export", run("tiny"), "-o", "m.safetensors", "--quiet")
+    refused(rtf_raw("export", "m.safetensors", "-o", "n.safetensors"), "m.safetensors", "it is an exported model; a run or a checkpoint is needed")
 
 
 def test_bad_input(rtf_raw, run, tmp_path):

@@ -37,6 +37,7 @@ struct Architecture {
   bool operator==(const Architecture&) const = default;
 };
 
+const char* name(DataType type);  // "f32", "f64", "bf16" or "int8"
 const char* name(Architecture::Norm norm);
 const char* name(Architecture::Activation activation);
 const char* name(Architecture::Decoder decoder);
@@ -87,8 +88,8 @@ ModelFile filter_model(LayerRealization layer, std::size_t inputs, std::size_t o
 // Throws unless every shape follows from the architecture and every number is finite.
 void validate(const ModelFile& file, const char* operation);
 
-// Rounds matrices and embeddings of a model in float32 to bf16, or to int8 with a scale a row. Norms and biases are few;
-// the recurrences' coefficients stay as they are, since they feed their rounding back with every sample.
+// Rounds matrices and embeddings of a model in float32 to bf16, or to int8 with a scale a row. Norms and biases are
+// few; the recurrences' coefficients stay as they are, since they feed their rounding back with every sample.
 void round_weights(ModelFile& file, DataType weights);
 
 // One safetensors file: "format", "architecture" and "crc32" in its metadata. Checked against its own checksum and

@@ -79,6 +79,10 @@ class Streams {
   // the new one's. Returns a model that is no longer used, so that its memory is freed where the caller likes.
   Model<T> swap(Model<T> model, std::size_t fade);
 
+  // A sample that is not finite, or one so large that a layer overflows, stays in the state: answers are then no longer
+  // finite, until reset() or restore(). finite() is false as long as the state holds such a number.
+  bool finite(std::size_t stream) const;
+
   // model.state_bytes() bytes with a version and a checksum, the same whatever the processor. restore() refuses those
   // of another model and changes nothing then; streams go on from them to the last bit on the same processor.
   void save(std::size_t stream, std::span<std::byte> bytes) const;

@@ -27,6 +27,8 @@ class WavReader {
  public:
   // A pipe is refused, unless `streams`: its samples are then read as they come.
   explicit WavReader(const std::string& path, bool streams = false);
+  // Whatever it is: a file, a pipe, a socket.
+  static WavReader standard_input();
   ~WavReader();
 
   const WavFormat& format() const;
@@ -40,6 +42,7 @@ class WavReader {
 
  private:
   struct Impl;
+  explicit WavReader(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 

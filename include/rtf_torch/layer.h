@@ -86,7 +86,8 @@ class RTFImpl : public LayerImpl {
   at::Tensor forward(const at::Tensor& u, const std::optional<at::Tensor>& lengths = {},
                      const std::optional<at::Tensor>& generator = {}) override;
   at::Tensor kernel(int64_t length) const override;
-  at::Tensor denominator() const;  // a through the constraint
+  at::Tensor denominator() const;       // a through the constraint
+  at::Tensor wide_denominator() const;  // the same in double, with the constraint computed there
 
   Realization realize() const override;
   at::Tensor zero_state(int64_t batch) const override;

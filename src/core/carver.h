@@ -15,10 +15,17 @@ namespace rtf {
 
 constexpr std::size_t workspace_alignment = 64;
 
+// A size of memory; one that no memory has is as good as memory that is not there.
+constexpr std::size_t memory_product(std::size_t a, std::size_t b) {
+  std::size_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product) || product > SIZE_MAX / 2) throw std::bad_alloc();
+  return product;
+}
+
 // Bytes of `count` elements, rounded up so that the next array stays aligned.
 template <class T>
 constexpr std::size_t array_bytes(std::size_t count) {
-  return (count * sizeof(T) + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
+  return (memory_product(count, sizeof(T)) + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
 }
 
 // Sizes are summed with array_bytes; the carver checks that what it is given holds them.

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <system_error>
+#include <utility>
 
 #include "core/arguments.h"
 #include "core/array_bytes.h"
@@ -53,8 +54,8 @@ const char* name(SampleFormat format) {
 }
 
 struct WavReader::Impl {
-  Impl(const std::string& path, bool streams)
-      : path_(path), streams_(streams), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  Impl(const std::string& path, bool streams, int descriptor)
+      : path_(path), streams_(streams), descriptor_(descriptor) {}
   ~Impl() {
     if (descriptor_ >= 0) ::close(descriptor_);
   }
@@ -145,8 +146,11 @@ struct WavReader::Impl {
   std::uint64_t position_ = 0;  // in frames
 };
 
-WavReader::WavReader(const std::string& path, bool streams) : impl_(std::make_unique<Impl>(path, streams)) {
-  impl_->open();
+WavReader::WavReader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) { impl_->open(); }
+WavReader::WavReader(const std::string& path, bool streams)
+    : WavReader(std::make_unique<Impl>(path, streams, ::open(path.c_str(), O_RDONLY | O_CLOEXEC))) {}
+WavReader WavReader::standard_input() {
+  return WavReader(std::make_unique<Impl>("standard input", true, ::dup(STDIN_FILENO)));
 }
 WavReader::~WavReader() = default;
 

@@ -1,5 +1,6 @@
 #include "rtf/workspace.h"
 
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 #include <utility>
@@ -17,6 +18,7 @@ constexpr std::size_t huge_page = std::size_t{2} << 20;
 }  // namespace
 
 Workspace::Workspace(std::size_t bytes) : bytes_(bytes) {
+  if (bytes > SIZE_MAX / 2) throw std::bad_alloc();  // rounded up it could wrap
   const std::size_t alignment = bytes >= huge_page ? huge_page : cache_line;
   data_ = static_cast<std::byte*>(std::aligned_alloc(alignment, (bytes + alignment) / alignment * alignment));
   if (data_ == nullptr) throw std::bad_alloc();

@@ -208,6 +208,9 @@ void check_envelope(const TensorFile& file, const std::string& path) {
 
 }  // namespace
 
+const char* name(DataType type) {
+  return type == DataType::f32 || type == DataType::f64 ? text_of(precisions, type) : text_of(narrow_types, type);
+}
 const char* name(Architecture::Norm norm) { return text_of(norms, norm); }
 const char* name(Architecture::Activation activation) { return text_of(activations, activation); }
 const char* name(Architecture::Decoder decoder) { return text_of(decoders, decoder); }

@@ -14,97 +14,14 @@
 #include "rtf/random.h"
 #include "rtf/stability.h"
 #include "rtf/stream.h"
+#include "stream/drift.h"
+#include "stream/layer_form.h"
 
 namespace rtf {
 namespace {
 
 constexpr const char* operation = "realize";
 constexpr double infinity = std::numeric_limits<double>::infinity();
-
-// --- The forms ------------------------------------------------------------------------------------------------------
-
-void round(Realization& realization) {
-  const auto narrow = [](double& value) { value = rounded_to_float32(value); };
-  if (auto* tf = std::get_if<TransferFunction>(&realization)) {
-    for (auto* values : {&tf->a, &tf->b, &tf->h0}) std::for_each(values->begin(), values->end(), narrow);
-  } else if (auto* sos = std::get_if<std::vector<SecondOrderSections>>(&realization)) {
-    for (auto& channel : *sos)
-      for (auto& section : channel.sections) std::for_each(section.begin(), section.end(), narrow);
-  } else {
-    for (Modal& channel : std::get<std::vector<Modal>>(realization)) {
-      narrow(channel.h0);
-      for (auto* values : {&channel.poles, &channel.residues})
-        for (auto& value : *values) value = {rounded_to_float32(value.real()), rounded_to_float32(value.imag())};
-    }
-  }
-}
-
-// Of the numbers as they are: rounding may have moved a pole out.
-bool poles_inside(const Realization& realization) {
-  if (const auto* tf = std::get_if<TransferFunction>(&realization)) {
-    for (std::size_t g = 0; g < tf->groups; ++g)
-      if (!is_stable(std::span(tf->a).subspan(g * tf->order, tf->order))) return false;
-    return true;
-  }
-  if (const auto* sos = std::get_if<std::vector<SecondOrderSections>>(&realization)) {
-    for (const auto& channel : *sos)
-      for (const auto& section : channel.sections)
-        if (!is_stable(std::span(section).subspan(4, 2))) return false;
-    return true;
-  }
-  for (const Modal& channel : std::get<std::vector<Modal>>(realization))
-    for (const auto& pole : channel.poles)
-      if (std::abs(pole) >= 1) return false;
-  return true;
-}
-
-// convert(channel) for all channels; nothing when one of them has no such form.
-template <class Form, class Convert>
-std::optional<std::vector<Form>> convert_channels(const TransferFunction& tf, Executor& executor, Convert&& convert) {
-  std::vector<std::optional<Form>> found(tf.channels);
-  parallel_for(executor, tf.channels, [&](std::size_t c, std::size_t) {
-    try {
-      found[c] = convert(select_channel(tf, c));
-    } catch (const Error&) {  // poles too close for the form, or beyond a double
-    }
-  });
-  std::vector<Form> all;
-  for (auto& one : found) {
-    if (!one) return std::nullopt;
-    all.push_back(std::move(*one));
-  }
-  return all;
-}
-
-// The layer in the form of this name; nothing where it has none.
-std::optional<Realization> in_form(const TransferFunction& tf, const std::string& form, Executor& executor) {
-  if (form == "companion") return tf;
-  ConversionOptions options;
-  options.report_length = 64;  // what counts is measured with the layer's own arithmetic
-  if (form == "sos") {
-    auto all = convert_channels<SecondOrderSections>(
-        tf, executor, [&](const TransferFunction& one) { return to_sections(one, options).value; });
-    if (!all) return std::nullopt;
-    std::size_t most = 1;
-    for (const auto& channel : *all) most = std::max(most, channel.sections.size());
-    for (auto& channel : *all) {
-      for (auto& section : channel.sections)
-        for (std::size_t i : {0, 1, 2, 5, 4, 3}) section[i] /= section[3];
-      channel.sections.resize(most, {1, 0, 0, 1, 0, 0});
-    }
-    return *std::move(all);
-  }
-  auto all =
-      convert_channels<Modal>(tf, executor, [&](const TransferFunction& one) { return to_modal(one, options).value; });
-  if (!all) return std::nullopt;
-  std::size_t most = 0;
-  for (const auto& channel : *all) most = std::max(most, channel.poles.size());
-  for (auto& channel : *all) {
-    channel.poles.resize(most);
-    channel.residues.resize(most);
-  }
-  return *std::move(all);
-}
 
 // --- Measuring ------------------------------------------------------------------------------------------------------
 
@@ -166,8 +83,11 @@ double measure(const LayerRealization& layer, const Reference& reference) {
 
 // --- The choice -----------------------------------------------------------------------------------------------------
 
+// What may be lost over any number of samples. A run of one loudness has half the rounding errors that another has,
+// and one that lasts longer meets errors twice as large: a fourth of it may show when it is measured.
+constexpr double longest_drift = 1e-3, drift_margin = 4;
+
 double default_bound(DataType precision) { return precision == DataType::f32 ? 1e-5 : 1e-10; }
-const char* text(DataType precision) { return precision == DataType::f32 ? "float32" : "float64"; }
 
 double radius_of(const Coefficients& coefficients) {
   double radius = 0;
@@ -185,14 +105,47 @@ std::optional<double> make_stable(Value& value, const RealizeOptions& options, S
     if (is_stable(a)) continue;
     if (!options.stabilize)
       fail(ErrorCode::unstable, operation,
-           "denominator {} has a pole of modulus {:.6g}; streamed, its rounding errors would grow: stabilize it, by "
-           "refit or reflect",
-           g, pole_radius(a));
+           "denominator {} has a pole of modulus {:.6g}; streamed, its rounding errors would grow", g, pole_radius(a));
     auto stable = stabilize_it(*options.stabilize);
     value = std::move(stable.value);
     return *std::max_element(stable.error.begin(), stable.error.end());
   }
   return std::nullopt;
+}
+
+// A layer in the precision that a trial asks for.
+struct Attempt {
+  LayerRealization layer;
+  RealizationTrial trial;
+};
+
+// Nothing where the form does not exist or rounding moved a pole out.
+Attempt attempt(const std::optional<Realization>& form, const char* name, DataType precision,
+                const RealizeOptions& options, const Reference& reference) {
+  Attempt made{{}, {name, precision, infinity, {}}};
+  if (!form) return made;
+  made.layer = {*form, precision};
+  if (precision == DataType::f32) round_to_float32(made.layer.realization);
+  if (!poles_inside(made.layer.realization)) return made;
+  made.trial.error = made.layer.error = options.precision == DataType::f32 ? measure<float>(made.layer, reference)
+                                                                           : measure<double>(made.layer, reference);
+  return made;
+}
+
+// Why none of the trials will do.
+[[noreturn]] void refuse(const std::vector<RealizationTrial>& trials, const Realized& best, bool formless,
+                         double allowed) {
+  if (formless)
+    fail(ErrorCode::unsupported, operation,
+         "the layer has no {} form: some of its poles are too close to each other; another realization is needed",
+         trials[0].name);
+  if (!std::isfinite(best.layer.error))
+    fail(ErrorCode::unsupported, operation,
+         "no realization holds the layer: rounding its numbers moves a pole out of the circle");
+  fail(ErrorCode::unsupported, operation,
+       "no realization holds the layer: the best is off by {:.2e} of the kernel's largest value in {}, the bound is "
+       "{:.0e}",
+       best.layer.error, name(best.layer.precision), allowed);
 }
 
 Realized choose(const TransferFunction& tf, const Reference& reference, const RealizeOptions& options,
@@ -206,31 +159,37 @@ Realized choose(const TransferFunction& tf, const Reference& reference, const Re
                                    {RealizationChoice::sos, "sos"},
                                    {RealizationChoice::modal, "modal"}};
   const double bound = options.bound > 0 ? options.bound : default_bound(options.precision);
+  const double drift_bound = std::max(longest_drift, bound);
   Realized best;
   best.layer.error = infinity;
   std::vector<RealizationTrial> trials;
   std::optional<Realization> forms[std::size(by_cost)];
   bool made[std::size(by_cost)] = {};
+  bool formless = true;
+  std::optional<DriftProbe> probe;
+  // Double is what drift is measured against.
+  const auto holds_on = [&](Attempt& one) {
+    if (one.trial.precision == DataType::f64) return true;
+    if (!probe) probe.emplace(tf, executor);
+    const double least = probe->of_one_rounding();
+    one.trial.drift = least > drift_bound ? least : probe->measure(one.layer.realization, executor);
+    return *one.trial.drift <= drift_bound / drift_margin;
+  };
   for (const DataType precision : {DataType::f32, DataType::f64}) {
     if (precision == DataType::f32 && options.precision == DataType::f64) continue;
     for (std::size_t i = 0; i < std::size(by_cost); ++i) {
       if (options.realization != RealizationChoice::automatic && options.realization != by_cost[i].choice) continue;
       if (!std::exchange(made[i], true)) forms[i] = in_form(tf, by_cost[i].name, executor);
-      double error = infinity;
-      if (forms[i]) {
-        LayerRealization layer{*forms[i], precision};
-        if (precision == DataType::f32) round(layer.realization);
-        if (poles_inside(layer.realization)) {
-          error =
-              options.precision == DataType::f32 ? measure<float>(layer, reference) : measure<double>(layer, reference);
-          if (error < best.layer.error) {
-            layer.error = error;
-            best.layer = std::move(layer);
-          }
-        }
+      formless = formless && !forms[i];
+      Attempt one = attempt(forms[i], by_cost[i].name, precision, options, reference);
+      // A form that is already off by more than it may drift need not run on.
+      const bool holds = one.trial.error <= drift_bound && holds_on(one);
+      trials.push_back(one.trial);
+      if (holds && one.trial.error < best.layer.error) {
+        best.layer = std::move(one.layer);
+        best.drift = one.trial.drift;
       }
-      trials.push_back({by_cost[i].name, precision, error});
-      if (error <= bound) {
+      if (holds && one.trial.error <= bound) {
         best.trials = std::move(trials);
         return best;
       }
@@ -238,11 +197,7 @@ Realized choose(const TransferFunction& tf, const Reference& reference, const Re
   }
   // What rounding of the coefficients themselves does in double is not the form's fault.
   const double allowed = bound * std::max(1.0, condition(tf, reference.length) / 1e6);
-  if (!(best.layer.error <= allowed))
-    fail(ErrorCode::unsupported, operation,
-         "no realization holds the layer: the best is off by {:.2e} of the kernel's largest value in {}, the bound is "
-         "{:.0e}",
-         best.layer.error, text(best.layer.precision), allowed);
+  if (!(best.layer.error <= allowed)) refuse(trials, best, formless, allowed);
   best.trials = std::move(trials);
   return best;
 }

@@ -139,7 +139,7 @@ template <class T>
 void Streams<T>::Impl::mix(const Tile& tile) {
   for (std::size_t r = 0; r < tile.rows; ++r) {
     if (tile.fade[r] == 0) continue;
-    const T weight = static_cast<T>(tile.fade[r]) / static_cast<T>(fade + 1);
+    const T weight = static_cast<T>(tile.fade[r]) / (static_cast<T>(fade) + 1);
     for (std::size_t i = r * y_row; i < (r + 1) * y_row; ++i) y[i] += weight * (before[i] - y[i]);
   }
 }

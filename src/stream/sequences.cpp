@@ -17,12 +17,13 @@ struct Sequences<T>::Impl {
       : streams(Streams<T>(std::make_unique<Rows>(model, 2))), rows(*streams.impl_), longest(most) {
     streams.join();  // both of a pair
     streams.join();
-    const std::size_t each = array_bytes<T>(most * rows.numbers->row);
-    memory = Workspace(3 * each);
-    Carver carver(memory, 3 * each, "stream::Sequences");
-    h = carver.take<T>(most * rows.numbers->row);
-    forward = carver.take<T>(most * rows.numbers->row);
-    backward = carver.take<T>(most * rows.numbers->row);
+    const std::size_t each = memory_product(most, rows.numbers->row);
+    const std::size_t bytes = memory_product(3, array_bytes<T>(each));
+    memory = Workspace(bytes);
+    Carver carver(memory, bytes, "stream::Sequences");
+    h = carver.take<T>(each);
+    forward = carver.take<T>(each);
+    backward = carver.take<T>(each);
   }
 
   // visit(first sample, tile of the sequence in `slot`).

@@ -1,5 +1,6 @@
 #include "stream/state.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "core/arguments.h"
@@ -17,7 +18,7 @@ std::uint32_t sum_of(std::span<const std::byte> bytes) {
   return crc32(0, bytes.data() + summed_from, bytes.size() - summed_from);
 }
 
-// visit(number in memory, bytes of it) for all numbers of a layer's state, in the order of a saved stream.
+// visit(number in memory) for all numbers of a layer's state, in the order of a saved stream.
 template <class Visit>
 void each_state(const Layer& layer, std::size_t channels, std::uint64_t samples, std::byte* memory, Visit&& visit) {
   std::visit(
@@ -32,7 +33,7 @@ void each_state(const Layer& layer, std::size_t channels, std::uint64_t samples,
               // The newest sample of a ring lies before the oldest.
               const std::size_t place =
                   layer.ring ? (samples % layer.terms + 2 * layer.terms - 1 - k) % layer.terms : k;
-              visit(block + place * count * width + c - first * width, sizeof(R));
+              visit(block[place * count * width + c - first * width]);
             }
         });
       },
@@ -46,15 +47,26 @@ void each_number(const typename Model<T>::Impl& numbers, std::uint64_t samples, 
   for (const Block<T>& block : numbers.blocks) each_state(block.layer, channels, samples, memory, visit);
   if (!numbers.pools()) return;
   auto* sums = reinterpret_cast<double*>(memory + numbers.sums_offset);
-  for (std::size_t c = 0; c < channels; ++c) visit(sums + c, sizeof(double));
+  for (std::size_t c = 0; c < channels; ++c) visit(sums[c]);
 }
 
 }  // namespace
 
 template <class T>
+bool Streams<T>::finite(std::size_t stream) const {
+  const auto& slot = impl_->check_joined("stream::finite", stream);
+  bool all = true;
+  each_number<T>(*impl_->numbers, slot.samples, impl_->memory(stream),
+                 [&](const auto& number) { all = all && std::isfinite(number); });
+  return all;
+}
+
+template <class T>
 void Streams<T>::save(std::size_t stream, std::span<std::byte> bytes) const {
   const auto& slot = impl_->check_joined("stream::save", stream);
-  check_count("stream::save", "bytes", bytes.size(), impl_->numbers->saved_bytes);
+  if (bytes.size() != impl_->numbers->saved_bytes)
+    fail(ErrorCode::argument, "stream::save", "room for {} bytes; a state of this model has {}", bytes.size(),
+         impl_->numbers->saved_bytes);
   StateHeader header{};
   std::memcpy(header.magic, magic, sizeof magic);
   header.version = state_version;
@@ -63,9 +75,9 @@ void Streams<T>::save(std::size_t stream, std::span<std::byte> bytes) const {
   header.samples = slot.samples;
   std::memcpy(bytes.data(), &header, sizeof header);
   std::byte* at = bytes.data() + sizeof header;
-  each_number<T>(*impl_->numbers, slot.samples, impl_->memory(stream), [&](const void* number, std::size_t size) {
-    std::memcpy(at, number, size);
-    at += size;
+  each_number<T>(*impl_->numbers, slot.samples, impl_->memory(stream), [&](const auto& number) {
+    std::memcpy(at, &number, sizeof number);
+    at += sizeof number;
   });
   header.checksum = sum_of(bytes);
   std::memcpy(bytes.data(), &header, sizeof header);
@@ -94,12 +106,14 @@ void Streams<T>::restore(std::size_t stream, std::span<const std::byte> bytes) {
   impl_->clear(stream);
   slot.samples = header.samples;
   const std::byte* at = bytes.data() + sizeof header;
-  each_number<T>(*impl_->numbers, slot.samples, impl_->memory(stream), [&](void* number, std::size_t size) {
-    std::memcpy(number, at, size);
-    at += size;
+  each_number<T>(*impl_->numbers, slot.samples, impl_->memory(stream), [&](auto& number) {
+    std::memcpy(&number, at, sizeof number);
+    at += sizeof number;
   });
 }
 
+template bool Streams<float>::finite(std::size_t) const;
+template bool Streams<double>::finite(std::size_t) const;
 template void Streams<float>::save(std::size_t, std::span<std::byte>) const;
 template void Streams<double>::save(std::size_t, std::span<std::byte>) const;
 template void Streams<float>::restore(std::size_t, std::span<const std::byte>);

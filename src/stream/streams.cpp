@@ -17,7 +17,7 @@ Streams<T>::Impl::Impl(const Model<T>& model, std::size_t capacity)
   z_row = 2 * numbers->row;
   y_row = row_size(a.outputs);
   for (Side& side : sides) {
-    side.states = Workspace(capacity * numbers->stream_bytes);
+    side.states = Workspace(memory_product(capacity, numbers->stream_bytes));
     std::fill_n(side.states.data(), side.states.size(), std::byte{0});
   }
   select(0);
@@ -181,25 +181,25 @@ void Streams<T>::reset(std::size_t stream) {
 }
 
 template <class T>
-void Streams<T>::step(std::span<const std::size_t> streams, std::span<const T> in, std::span<T> out) {
+template <class In>
+void Streams<T>::Impl::step(std::span<const std::size_t> streams, std::span<const In> in, const char* name,
+                            std::size_t inputs, std::span<T> out) {
   constexpr const char* operation = "stream::step";
-  const Architecture& a = impl_->numbers->architecture;
+  const Architecture& a = numbers->architecture;
   const std::size_t outputs = a.decoder == Architecture::Decoder::pair ? 0 : a.outputs;
-  check_count(operation, "in", in.size(), streams.size() * a.features);
+  check_count(operation, name, in.size(), streams.size() * inputs);
   check_count(operation, "out", out.size(), streams.size() * outputs);
   const auto answers = channels_last(out.data(), streams.size(), 1, outputs);
-  impl_->run(operation, streams, channels_last(in.data(), streams.size(), 1, a.features), &answers);
+  run(operation, streams, channels_last(in.data(), streams.size(), 1, inputs), &answers);
 }
 
 template <class T>
+void Streams<T>::step(std::span<const std::size_t> streams, std::span<const T> in, std::span<T> out) {
+  impl_->step(streams, in, "in", impl_->numbers->architecture.features, out);
+}
+template <class T>
 void Streams<T>::step(std::span<const std::size_t> streams, std::span<const std::int64_t> tokens, std::span<T> out) {
-  constexpr const char* operation = "stream::step";
-  const Architecture& a = impl_->numbers->architecture;
-  const std::size_t outputs = a.decoder == Architecture::Decoder::pair ? 0 : a.outputs;
-  check_count(operation, "tokens", tokens.size(), streams.size());
-  check_count(operation, "out", out.size(), streams.size() * outputs);
-  const auto answers = channels_last(out.data(), streams.size(), 1, outputs);
-  impl_->run(operation, streams, channels_last(tokens.data(), streams.size(), 1, 1), &answers);
+  impl_->step(streams, tokens, "tokens", 1, out);
 }
 
 template <class T>

@@ -65,6 +65,10 @@ struct Streams<T>::Impl {
   void check_in(const char* operation, const Signal<const T>& in, std::size_t streams) const;
   void check_in(const char* operation, const Signal<const std::int64_t>& in, std::size_t streams) const;
 
+  // `inputs` numbers of each stream, called `name`.
+  template <class In>
+  void step(std::span<const std::size_t> streams, std::span<const In> in, const char* name, std::size_t inputs,
+            std::span<T> out);
   // In, of either kind, through the model; answers are not computed without `out`.
   template <class In>
   void run(const char* operation, std::span<const std::size_t> streams, Signal<const In> in, const Signal<T>* out);

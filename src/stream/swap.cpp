@@ -34,7 +34,8 @@ Model<T> Streams<T>::swap(Model<T> model, std::size_t fade) {
   Impl& s = *impl_;
   check_same_states<T>(*s.numbers, *model.impl);
   if (s.fading > 0)
-    fail(ErrorCode::argument, operation, "{} streams still fade from the last swap; let them run on first", s.fading);
+    fail(ErrorCode::argument, operation, "{} stream{} from the last swap; let them run on first", s.fading,
+         s.fading == 1 ? " still fades" : "s still fade");
   const std::size_t next = 1 - s.current;
   std::copy_n(s.states, s.sides[next].states.size(), s.sides[next].states.data());
   std::swap(s.sides[next].model, model);

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <string>
 
+#include "core/file_errors.h"
 #include "rtf/error.h"
 #include "rtf/random.h"
 #include "rtf/stream.h"
@@ -103,7 +105,7 @@ Realized realize_direction(const RTFImpl& layer, int64_t direction, const Realiz
     value.channels = static_cast<std::size_t>(o.channels);
     value.groups = static_cast<std::size_t>(o.denominators);
     value.order = static_cast<std::size_t>(o.order);
-    value.a = rows(layer.denominator().to(at::kDouble), o.denominators);
+    value.a = rows(layer.wide_denominator(), o.denominators);
     value.b = rows(layer.b, o.channels);
     value.h0 = rows(layer.h0, o.channels);
     return value;
@@ -175,9 +177,11 @@ double answer_error(const SequenceModelImpl& model, const ModelFile& file) {
     const std::size_t before = got.size() - wanted.size();
     double difference = 0, largest = 0;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
-      difference = std::max(difference, std::abs(got[before + i] - wanted[i]));
+      const double off = std::abs(got[before + i] - wanted[i]);
+      difference = std::isfinite(off) ? std::max(difference, off) : std::numeric_limits<double>::infinity();
       largest = std::max(largest, std::abs(wanted[i]));
     }
+    if (!std::isfinite(difference)) return difference;
     return largest > 0 ? difference / largest : difference;
   };
   return file.precision == DataType::f32 ? compare(runtime_answers<float>(file, x))
@@ -213,8 +217,7 @@ Exported export_model(const SequenceModelImpl& model, const RealizeOptions& opti
       if (o.layer.bidirectional)
         block.backward = exported.layers.emplace_back(realize_direction(layer, 1, options)).layer;
     } catch (const Error& error) {
-      const std::string text = error.what();
-      throw Error(error.code(), "export_model", "layer " + std::to_string(i) + ": " + text.substr(text.find("] ") + 2));
+      throw Error(error.code(), "export_model", "layer " + std::to_string(i) + ": " + without_operation(error));
     }
   }
   if (file.architecture.has_last_norm()) file.norm = weights.norm("norm", o.norm);

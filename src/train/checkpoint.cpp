@@ -164,6 +164,7 @@ Checkpoint read_checkpoint(const std::string& path) {
   const Metadata metadata(file.metadata, path);
   const auto version = file.metadata.find("format");
   if (version == file.metadata.end()) fail(path, "its metadata has no 'format': not a checkpoint");
+  if (version->second.starts_with("rtf-model ")) fail(path, "it is an exported model; a run or a checkpoint is needed");
   if (version->second != format_version) {
     fail(path, "is of format '" + printable(version->second) + "'; this version reads format " + format_version,
          ErrorCode::unsupported);

@@ -1,0 +1,21 @@
+// A layer written as one of the recurrences that the runtime has.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "rtf/executor.h"
+#include "rtf/model_file.h"
+#include "rtf/transfer_function.h"
+
+namespace rtf {
+
+// As "companion", "sos" or "modal", in double; nothing where it has no such form.
+std::optional<Realization> in_form(const TransferFunction& tf, const std::string& form, Executor& executor);
+
+void round_to_float32(Realization& realization);
+
+// Of the numbers as they are: rounding may have moved a pole out.
+bool poles_inside(const Realization& realization);
+
+}  // namespace rtf
