@@ -6,8 +6,9 @@ import torch
 
 # rows, pairs, length: one of each, odd and prime ones, pairs that fill no warp, several tiles.
 SIZES = [(1, 1, 1), (3, 2, 7), (2, 5, 257), (4, 32, 2048), (2, 33, 4099), (1, 100, 16384)]
-# float32: 16 products of powers, and sums of as many terms as there are pairs; float64 like the CPU.
-BOUND = {torch.complex64: 2e-5, torch.complex128: 1e-11}
+# float32: up to 64 products of powers, each off by two roundings, and sums of as many terms as there are pairs. float64:
+# angles t Im(log z) of up to 1.5e5 are rounded on both sides.
+BOUND = {torch.complex64: 2e-5, torch.complex128: 4e-11}
 
 
 def draws(seed, *shape):
@@ -31,8 +32,8 @@ def compare(run, inputs, types):
     wanted = both("cpu", torch.complex128)
     for type in types:
         for got, exact in zip(both("cuda", type), wanted):
-            error = (got.cpu() - exact).abs().max() / exact.abs().max()
-            assert error < BOUND[type], (type, error)
+            error, size = (got.cpu() - exact).abs().max(), exact.abs().max()
+            assert error <= BOUND[type] * size, (type, error, size)  # one sample does not depend on log z at all
 
 
 @pytest.mark.parametrize("rows, pairs, length", SIZES)
