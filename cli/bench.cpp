@@ -219,9 +219,11 @@ void run(const BenchOptions& options) {
 
 void add_bench(CLI::App& app, char** argv) {
   CLI::App& command = *app.add_subcommand("bench", bench_description);
-  add_command_flags(command,
-                    "  rtf bench step model.safetensors\n  rtf bench table latency\n  rtf bench lra --device cpu "
-                    "--tasks image --layers rtf,s4 train.batch=2");
+  add_command_flags(
+      command,
+      "  rtf bench step model.safetensors\n"
+      "  rtf bench table latency\n"
+      "  rtf bench lra --device cpu --tasks image --layers rtf,s4 --orders 4,64 --repeats 5 train.batch=2");
   command.require_subcommand(1);
   CLI::App& step = *command.add_subcommand("step", "A model file run sample by sample: steps a second and latencies");
   auto options = std::make_shared<BenchOptions>();
