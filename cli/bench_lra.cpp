@@ -161,7 +161,7 @@ void add_bench_lra(CLI::App& bench) {
       "The layer alone, with the channels, length, batch, directions and denominators of the task's model, as the\n"
       "files TASK.yaml and TASK_LAYER.yaml of --configs say: forward, and forward with all gradients. On a GPU\n"
       "both run as CUDA graphs, as training does, so that the time is the device's and not that of launching;\n"
-      "stretches of 5 ms or more between two synchronisations, after 10 calls to warm up, and the median of them.\n"
+      "stretches of 5 ms, or 100 calls, between two synchronisations, after 10 to warm up, and the median of them.\n"
       "A pair of Retrieval is two sequences. Orders above the length are left out. The means are of the ratios\n"
       "over the tasks, each layer at the order of its own config: the paper's 1.35 is that of s4/rtf in training.");
   auto options = std::make_shared<BenchOptions>();
