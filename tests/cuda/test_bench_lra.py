@@ -22,4 +22,5 @@ def test_every_layer_is_recorded(tmp_path, precision):
     figures = json.loads((tmp_path / "lra.json").read_text())
     assert (figures["device"], figures["precision"]) == ("cuda", precision)
     assert len(figures["times"]) == 2 * 4 * 2
-    assert all(0 < time["forward"] < time["training"] < 100 for time in figures["times"])
+    assert all(time["forward"] > 0 and time["training"] > 0 for time in figures["times"])
+    assert sum(time["forward"] for time in figures["times"]) < sum(time["training"] for time in figures["times"])
