@@ -14,7 +14,7 @@
 
 namespace rtf::cli {
 
-// `argv` is handed on where rtf-train serves `rtf bench table`.
+// `argv` is handed on where rtf-train serves a word of `rtf bench`.
 void add_bench(CLI::App& app, char** argv);
 void add_convert(CLI::App& app);
 void add_correct(CLI::App& app);

@@ -28,6 +28,11 @@ text { font-family: sans-serif; font-size: 12px; }
 .region { fill: #e3edf9; stroke: #1f5fbf; stroke-width: 1.2; }
 .inner { fill: #b5d0f2; stroke: #1f5fbf; stroke-width: 1; }
 .border { fill: none; stroke: #555d6b; stroke-width: 1.2; stroke-dasharray: 4 3; }
+.second { stroke: #c2410c; }
+.third { stroke: #15803d; }
+.fourth { stroke: #7e22ce; }
+.fifth { stroke: #6b7280; }
+.dashed { stroke-dasharray: 5 3; }
 @media (prefers-color-scheme: dark) {
   .paper { fill: #14171c; }
   .ink, .strong { fill: #e8eaee; }
@@ -40,6 +45,10 @@ text { font-family: sans-serif; font-size: 12px; }
   .region { fill: #1b2a40; stroke: #74abff; }
   .inner { fill: #2d4a72; stroke: #74abff; }
   .border { stroke: #a9b1be; }
+  .second { stroke: #ff9a5c; }
+  .third { stroke: #5fd38a; }
+  .fourth { stroke: #c99bff; }
+  .fifth { stroke: #a9b1be; }
 }
 )";
 

@@ -21,6 +21,7 @@ struct Box {
 enum class Anchor { start, middle, end };
 
 // Classes: ink, muted and strong (texts), frame, grid, axis, curve, stem, dot, pole, zero, region, inner and border.
+// Beside one of them, after a space: second to fifth, the colours of several curves, and dashed.
 class Svg {
  public:
   // `description` is what a reader hears who cannot see the picture.

@@ -28,6 +28,7 @@ KINDS = {
     "s4_legs": dict(layer="s4", system_init="legs", order=16),
     "s4_legs_separate": dict(layer="s4", system_init="legs", order=8, denominators=4, rank=2, dt_transform="exp"),
     "s4_fourier": dict(layer="s4", system_init="fourier", order=10, rank=2, dt_min=0.01, dt_max=0.01),
+    "s4_equal": dict(layer="s4", system_init="legs", order=6, denominators=4, dt_min=0.02, dt_max=0.02),
     "s4_both": dict(layer="s4", system_init="legs", order=6, bidirectional=True, denominators=2),
     "s5": dict(layer="s5", system_init="trunc_standard_normal", order=12, blocks=3),
     "s5_clip": dict(layer="s5", system_init="complex_normal", order=4, clip=True, skip=False),

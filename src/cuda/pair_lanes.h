@@ -23,17 +23,22 @@ struct PairLanes {
     streams = static_cast<int>(blockDim.x) / width;
   }
 
-  // sum = `total` over all streams in their order, for the threads of stream 0 that have a pair: those it returns true
-  // for.
+  // sum = `total` over all streams in a fixed order, for the threads of stream 0 that have a pair: those it returns
+  // true for.
   template <int threads, class T, int count>
   __device__ bool add_streams(const T (&total)[count], double (&sum)[count]) const {
-    __shared__ T all[count][threads];
-    for (int i = 0; i < count; ++i) all[i][threadIdx.x] = total[i];
+    __shared__ T all[threads / 32][count][32];
+    const int lane = threadIdx.x % 32;
+    for (int i = 0; i < count; ++i) {
+      T value = total[i];
+      for (int offset = 16; offset >= width; offset /= 2) value += __shfl_xor_sync(~0u, value, offset);
+      if (lane < width) all[threadIdx.x / 32][i][lane] = value;
+    }
     __syncthreads();
     if (stream > 0 || !inside) return false;
     for (int i = 0; i < count; ++i) {
       sum[i] = 0;
-      for (int other = 0; other < streams; ++other) sum[i] += all[i][other * width + threadIdx.x];
+      for (int warp = 0; warp < threads / 32; ++warp) sum[i] += all[warp][i][lane];
     }
     return true;
   }

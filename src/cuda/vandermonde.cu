@@ -6,10 +6,11 @@ namespace rtf::cuda {
 namespace {
 
 constexpr int threads = 128, warps = threads / 32;
-constexpr int each = 16;              // lags of a thread, `threads` apart
-constexpr int tile = threads * each;  // of a block
-constexpr int chunk = 16;             // pairs in shared memory
-constexpr int restart = 64;           // lags after which a running power of the gradient is made anew
+constexpr int columns = 4;                      // lags of a thread in a stretch, `threads` apart
+constexpr int stretch = threads * columns;      // consecutive lags
+constexpr int chunk = 32;                       // pairs in shared memory
+constexpr int digits = 5;                       // of a lane
+constexpr int back_tile = 2048, back_rows = 8;  // lags of a block of the gradient, and how many a thread has at once
 
 template <class T>
 struct Complex {
@@ -34,78 +35,119 @@ __device__ Complex<T> narrow(const Complex<double>& x) {
   return {static_cast<T>(x.re), static_cast<T>(x.im)};
 }
 
-// A block has `tile` lags of a row. Of every pair it makes z^lane, 2 c z^(first lag of each warp) and z^threads; a
-// thread's first power is the product of two of them, and it goes on by the third.
-template <class T>
+// A block has `stretches` stretches of a row: lag = first + stretch i + threads q + thread. The powers of a pair are
+// products of z^(threads q + thread), which a thread keeps for all i, and 2 c z^(first + stretch i), which all threads
+// share: two operations a lag and pair. Few powers are made in double, one warp for each kind, and the others of them.
+template <class T, int stretches>
 __global__ void __launch_bounds__(threads) vandermonde_kernel(VandermondeArguments arguments, T* k) {
-  __shared__ Complex<T> small[chunk][32], large[chunk][warps], step[chunk];
+  __shared__ Complex<T> start[chunk][stretches], small[chunk][32], large[chunk][warps], step[chunk];
+  __shared__ Complex<T> digit[chunk][digits];  // z^1, z^2, z^4, ...
+  static_assert(threads / chunk == 4 && warps == 4, "a warp for each kind of powers");
   const std::int64_t row = blockIdx.y, pairs = arguments.pairs;
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * tile;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * stretch * stretches;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  T sum[each] = {};
+  T sum[stretches][columns] = {};
   for (std::int64_t begin = 0; begin < pairs; begin += chunk) {
     const int count = static_cast<int>(pairs - begin < chunk ? pairs - begin : chunk);
     __syncthreads();
-    constexpr int entries = 32 + warps + 1;
-    for (int i = threadIdx.x; i < count * entries; i += threads) {
-      const int j = i / entries, which = i % entries;
-      const std::int64_t at = 2 * (row * pairs + begin + j);
+    if (lane < count) {
+      const std::int64_t at = 2 * (row * pairs + begin + lane);
       const double* log_z = arguments.log_z + at;
-      if (which < 32) {
-        small[j][which] = narrow<T>(power(log_z, which));
-      } else if (which < 32 + warps) {
-        const Complex<double> c = {2 * arguments.c[at], 2 * arguments.c[at + 1]};
-        const double lag = static_cast<double>(first + 32 * (which - 32));
-        large[j][which - 32] = narrow<T>(multiply(c, power(log_z, lag)));
+      if (warp == 0) {
+        Complex<double> z = power(log_z, 1);
+        for (int i = 0; i < digits; ++i) {
+          digit[lane][i] = narrow<T>(z);
+          z = multiply(z, z);
+        }
+      } else if (warp == 1) {
+        const Complex<double> on = power(log_z, 32);
+        Complex<double> z = {1, 0};
+        for (int i = 0; i < warps; ++i) {
+          large[lane][i] = narrow<T>(z);
+          z = multiply(z, on);
+        }
+        step[lane] = narrow<T>(z);
       } else {
-        step[j] = narrow<T>(power(log_z, threads));
+        const int from = warp == 2 ? 0 : stretches / 2;
+        const double lag = static_cast<double>(first + stretch * from);
+        const Complex<double> c = {2 * arguments.c[at], 2 * arguments.c[at + 1]}, on = power(log_z, stretch);
+        Complex<double> z = multiply(c, power(log_z, lag));
+        for (int i = from; i < from + stretches / 2; ++i) {
+          start[lane][i] = narrow<T>(z);
+          z = multiply(z, on);
+        }
       }
     }
     __syncthreads();
+    for (int j = warp; j < count; j += warps) {
+      Complex<T> z = {1, 0};
+#pragma unroll
+      for (int i = 0; i < digits; ++i)
+        if (lane >> i & 1) z = multiply(z, digit[j][i]);
+      small[j][lane] = z;
+    }
+    __syncthreads();
     for (int j = 0; j < count; ++j) {
-      Complex<T> w = multiply(large[j][warp], small[j][lane]);
+      Complex<T> w[columns] = {multiply(large[j][warp], small[j][lane])};
       const Complex<T> on = step[j];
 #pragma unroll
-      for (int i = 0; i < each; ++i) {
-        sum[i] += w.re;
-        w = multiply(w, on);
+      for (int q = 1; q < columns; ++q) w[q] = multiply(w[q - 1], on);
+#pragma unroll
+      for (int i = 0; i < stretches; ++i) {
+        const Complex<T> c = start[j][i];
+#pragma unroll
+        for (int q = 0; q < columns; ++q) sum[i][q] = fma(c.re, w[q].re, fma(-c.im, w[q].im, sum[i][q]));
       }
     }
   }
 #pragma unroll
-  for (int i = 0; i < each; ++i) {
-    const std::int64_t lag = first + threadIdx.x + i * threads;
-    if (lag < arguments.length) k[row * arguments.length + lag] = sum[i];
-  }
+  for (int i = 0; i < stretches; ++i)
+#pragma unroll
+    for (int q = 0; q < columns; ++q) {
+      const std::int64_t lag = first + stretch * i + threads * q + threadIdx.x;
+      if (lag < arguments.length) k[row * arguments.length + lag] = sum[i][q];
+    }
 }
 
-// A lane a pair: blockIdx = (tile of lags, row, 32 pairs). Each stream has a stretch of the tile.
+// A lane a pair: blockIdx = (tile of lags, row, 32 pairs). Each stream has a part of the tile, and goes through
+// `back_rows` pieces of it at once, which share their powers of z but for a factor.
 template <class T>
 __global__ void __launch_bounds__(threads)
     vandermonde_backward_kernel(VandermondeArguments arguments, const T* dk, double* c_parts, double* log_z_parts) {
-  __shared__ T gradient[tile];
+  __shared__ T gradient[back_tile];
   const std::int64_t row = blockIdx.y, pairs = arguments.pairs;
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * tile;
-  for (int i = threadIdx.x; i < tile; i += threads)
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * back_tile;
+  for (int i = threadIdx.x; i < back_tile; i += threads)
     gradient[i] = first + i < arguments.length ? dk[row * arguments.length + first + i] : T(0);
   __syncthreads();
   const PairLanes lanes(pairs);
   const std::int64_t at = 2 * (row * pairs + (lanes.inside ? lanes.pair : 0));
   const double* log_z = arguments.log_z + at;
-  const int stretch = tile / lanes.streams, begin = lanes.stream * stretch;
+  const int piece = back_tile / lanes.streams / back_rows, begin = lanes.stream * piece * back_rows;  // 2 to 64 lags
   const Complex<T> z = narrow<T>(power(log_z, 1));
-  T total[4] = {};  // of g z^t, then of t g z^t, t counted from the tile's first lag
-  for (int start = begin; start < begin + stretch; start += restart) {
-    Complex<T> w = narrow<T>(power(log_z, static_cast<double>(first + start)));
-    const int end = min(start + restart, begin + stretch);
-    for (int i = start; i < end; ++i) {
-      const T g = gradient[i], weighted = g * static_cast<T>(i);
-      total[0] = fma(g, w.re, total[0]);
-      total[1] = fma(g, w.im, total[1]);
-      total[2] = fma(weighted, w.re, total[2]);
-      total[3] = fma(weighted, w.im, total[3]);
-      w = multiply(w, z);
+  Complex<T> w = {1, 0}, sums[back_rows] = {}, moments[back_rows] = {};  // of g z^j and of j g z^j, j inside the piece
+  for (int j = 0; j < piece; ++j) {
+    const Complex<T> weighted = {static_cast<T>(j) * w.re, static_cast<T>(j) * w.im};
+#pragma unroll
+    for (int i = 0; i < back_rows; ++i) {
+      const T g = gradient[begin + i * piece + j];
+      sums[i] = {fma(g, w.re, sums[i].re), fma(g, w.im, sums[i].im)};
+      moments[i] = {fma(g, weighted.re, moments[i].re), fma(g, weighted.im, moments[i].im)};
     }
+    w = multiply(w, z);
+  }
+  T total[4] = {};  // of g z^t, then of t g z^t, t counted from the tile's first lag
+  Complex<double> before = power(log_z, static_cast<double>(first + begin));
+  const Complex<double> on = power(log_z, piece);
+#pragma unroll
+  for (int i = 0; i < back_rows; ++i) {
+    const Complex<T> factor = narrow<T>(before), s = multiply(factor, sums[i]), m = multiply(factor, moments[i]);
+    const T lag = static_cast<T>(begin + i * piece);
+    total[0] += s.re;
+    total[1] += s.im;
+    total[2] += fma(lag, s.re, m.re);
+    total[3] += fma(lag, s.im, m.im);
+    before = multiply(before, on);
   }
   double sum[4];
   if (!lanes.add_streams<threads>(total, sum)) return;
@@ -122,13 +164,21 @@ __global__ void __launch_bounds__(threads)
 
 }  // namespace
 
-std::int64_t vandermonde_tiles(const VandermondeArguments& arguments) { return (arguments.length + tile - 1) / tile; }
+std::int64_t vandermonde_tiles(const VandermondeArguments& arguments) {
+  return (arguments.length + back_tile - 1) / back_tile;
+}
 
 void vandermonde(const VandermondeArguments& arguments, void* k) {
-  const dim3 grid(vandermonde_tiles(arguments), arguments.rows);
+  // The more of them share a thread's powers the better, as long as there are lags for all.
+  const int wanted = arguments.length > 4 * stretch ? 8 : arguments.length > 2 * stretch ? 4 : 2;
   with_type(arguments.type, [&](auto zero) {
     using T = Arithmetic<decltype(zero)>;
-    launch("vandermonde", vandermonde_kernel<T>, grid, threads, 0, arguments.stream, arguments, static_cast<T*>(k));
+    with_one_of<2, 4, 8>(wanted, [&](auto stretches) {
+      constexpr int tile = stretch * stretches;
+      const dim3 grid((arguments.length + tile - 1) / tile, arguments.rows);
+      launch("vandermonde", vandermonde_kernel<T, stretches>, grid, threads, 0, arguments.stream, arguments,
+             static_cast<T*>(k));
+    });
   });
 }
 

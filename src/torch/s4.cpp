@@ -38,6 +38,15 @@ bool one_step(const Tensor& dt, int64_t systems) {
   return rows.eq(rows.narrow(1, 0, 1)).all().item<bool>();
 }
 
+// Systems with a matrix of their own: all of them, or one where they and all steps are equal.
+int64_t different_systems(const S4Impl& layer) {
+  const auto equal = [](const Tensor& rows, int64_t dim) {
+    return rows.detach().eq(rows.detach().narrow(dim, 0, 1)).all().item<bool>();
+  };
+  const bool one = one_step(layer.dt, 1) && equal(layer.a_real, 0) && equal(layer.a_imag, 0) && equal(layer.p, 1);
+  return one ? 1 : layer.a_real.size(0);
+}
+
 // apply(matrices (m, order, order), rows (m, k, order)) for the rows of (directions, channels, order / 2).
 template <class Matrices, class Apply>
 Tensor by_systems(const Tensor& half, const Tensor& dt, int64_t systems, Matrices matrices, Apply apply) {
@@ -122,13 +131,13 @@ Tensor S4Impl::wrapping(int64_t first, int64_t count, int64_t length) const {
 
 Tensor S4Impl::wrapped(const Tensor& half, int64_t length) const {
   return by_systems(
-      half, dt, sizes_.denominators, [&](int64_t first, int64_t count) { return wrapping(first, count, length); },
+      half, dt, different_systems(*this), [&](int64_t first, int64_t count) { return wrapping(first, count, length); },
       [](const Tensor& m, const Tensor& rows) { return at::matmul(rows, m); });
 }
 
 Tensor S4Impl::plain(const Tensor& half, int64_t length) const {
   return by_systems(
-      half, dt, sizes_.denominators, [&](int64_t first, int64_t count) { return wrapping(first, count, length); },
+      half, dt, different_systems(*this), [&](int64_t first, int64_t count) { return wrapping(first, count, length); },
       [](const Tensor& m, const Tensor& rows) { return at::linalg_solve(m, rows, /*left=*/false); });
 }
 

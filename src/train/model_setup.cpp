@@ -73,7 +73,7 @@ nn::BaselineOptions baseline_options(const ModelConfig& from) {
 
 }  // namespace
 
-nn::SequenceModelOptions model_options(const Config& config, const Task& task) {
+nn::SequenceModelOptions backbone_options(const Config& config) {
   const ModelConfig& from = config.model;
   nn::SequenceModelOptions model;
   model.layers = from.layers;
@@ -114,6 +114,11 @@ nn::SequenceModelOptions model_options(const Config& config, const Task& task) {
     model.baseline = baseline_options(from);
   }
   layer.seed = config.train.seed;
+  return model;
+}
+
+nn::SequenceModelOptions model_options(const Config& config, const Task& task) {
+  nn::SequenceModelOptions model = backbone_options(config);
   task.shape(model);
   return model;
 }

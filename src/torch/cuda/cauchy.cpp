@@ -54,8 +54,8 @@ Pair cauchy_backward_cuda(const Tensor& dy, const Tensor& v, const Tensor& poles
   if (v.size(0) == 0) return {at::empty_like(v), at::empty_like(poles)};
   const Tensor gradient = dy.to(v.scalar_type()).resolve_conj().contiguous();
   const cuda::CauchyParts parts = cuda::cauchy_parts(of.arguments);
-  const Tensor dv = at::empty({parts.tiles, v.size(0), v.size(1), v.size(2)}, of.v.options());
-  const Tensor dp = at::empty({parts.tiles * parts.groups, v.size(0), v.size(2)}, of.v.options());
+  const Tensor dv = at::empty({parts.blocks, v.size(0), v.size(1), v.size(2)}, of.v.options());
+  const Tensor dp = at::empty({parts.blocks * parts.groups, v.size(0), v.size(2)}, of.v.options());
   const Device device(v);
   of.arguments.stream = device;
   call([&] { cuda::cauchy_backward(of.arguments, gradient.data_ptr(), numbers(dv), numbers(dp)); });
