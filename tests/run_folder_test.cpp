@@ -16,6 +16,7 @@ Config copying() {
   Config config;
   config.task.name = "copying";
   config.train.batch = 7;
+  config.model.init = "zero";  // as a file is loaded
   return config;
 }
 
