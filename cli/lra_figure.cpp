@@ -192,7 +192,13 @@ std::string lra_svg(const LraFigures& figures) {
     std::set<int64_t> orders;
     for (const LayerTime& time : figures.times)
       if (time.task == task) orders.insert(time.order);
-    for (const int64_t order : orders) x.ticks.push_back({std::log2(order), std::to_string(order)});
+    for (auto order = orders.begin(); order != orders.end(); ++order) {
+      // Two numbers that would touch: the second alone.
+      const auto next = std::next(order);
+      const double room = next == orders.end() ? width : std::log2(static_cast<double>(*next) / *order);
+      const bool touches = room * width < 36 * (x_range.high - x_range.low);
+      x.ticks.push_back({std::log2(*order), touches ? "" : std::to_string(*order)});
+    }
     for (int power = static_cast<int>(std::floor(y_range.low)); power <= std::ceil(y_range.high); ++power)
       for (const int digit : {1, 2, 5}) {
         const double value = digit * std::pow(10.0, power), place = std::log10(value);
