@@ -24,6 +24,7 @@ Interval interval_of(const std::vector<double>& values);
 struct Axis {
   Interval range;
   std::string label;
+  bool logarithmic = false;  // the range, and what is drawn, are logarithms to base 10
 };
 
 class Panel {
@@ -38,7 +39,7 @@ class Panel {
   void stems(const std::vector<Point>& points);
   void area(const std::vector<Point>& points, std::string_view style);
   void cross(double x, double y, double size = marker_size);
-  void ring(double x, double y, double size = marker_size);
+  void ring(double x, double y, double size = marker_size, std::string_view style = "zero");
   // The circle of radius 1 around 0, for panels with one scale for both axes.
   void unit_circle();
   void note(double x, double y, std::string_view text, Anchor anchor = Anchor::middle);

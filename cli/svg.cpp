@@ -28,6 +28,18 @@ text { font-family: sans-serif; font-size: 12px; }
 .region { fill: #e3edf9; stroke: #1f5fbf; stroke-width: 1.2; }
 .inner { fill: #b5d0f2; stroke: #1f5fbf; stroke-width: 1; }
 .border { fill: none; stroke: #555d6b; stroke-width: 1.2; stroke-dasharray: 4 3; }
+.faint { opacity: 0.4; stroke-width: 1; }
+.dashed_1 { stroke-dasharray: 7 3; }
+.dashed_2 { stroke-dasharray: 2 2.5; }
+.ring { fill: #ffffff; stroke-width: 2; stroke-dasharray: none; }
+.series_0 { stroke: #1f5fbf; }
+.series_1 { stroke: #c2410c; }
+.series_2 { stroke: #15803d; }
+.series_3 { stroke: #a21caf; }
+.series_4 { stroke: #0e7490; }
+.series_5 { stroke: #a16207; }
+.series_6 { stroke: #be123c; }
+.series_7 { stroke: #475569; }
 @media (prefers-color-scheme: dark) {
   .paper { fill: #14171c; }
   .ink, .strong { fill: #e8eaee; }
@@ -40,6 +52,15 @@ text { font-family: sans-serif; font-size: 12px; }
   .region { fill: #1b2a40; stroke: #74abff; }
   .inner { fill: #2d4a72; stroke: #74abff; }
   .border { stroke: #a9b1be; }
+  .ring { fill: #14171c; }
+  .series_0 { stroke: #74abff; }
+  .series_1 { stroke: #ff9a5c; }
+  .series_2 { stroke: #5fd38a; }
+  .series_3 { stroke: #e28bf0; }
+  .series_4 { stroke: #4fd1e0; }
+  .series_5 { stroke: #e0b35a; }
+  .series_6 { stroke: #ff7d95; }
+  .series_7 { stroke: #b6bfcc; }
 }
 )";
 
@@ -65,6 +86,11 @@ std::string escaped(std::string_view text) {
 std::string number(double value) { return fmt::format("{}", std::round(value * 100) / 100 + 0.0); }
 
 }  // namespace
+
+std::string series_style(std::size_t i) {
+  const std::size_t dashes = i % different_series / 8;
+  return fmt::format("series_{}{}", i % 8, dashes == 0 ? "" : fmt::format(" dashed_{}", dashes));
+}
 
 Svg::Svg(double width, double height, std::string_view description) {
   content_ = fmt::format(

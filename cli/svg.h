@@ -1,6 +1,7 @@
 // A small writer of SVG pictures. Colours are classes of a style sheet with one set for light and one for dark screens.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,7 +21,13 @@ struct Box {
 
 enum class Anchor { start, middle, end };
 
-// Classes: ink, muted and strong (texts), frame, grid, axis, curve, stem, dot, pole, zero, region, inner and border.
+// Beside "curve" or "ring": the colour and dashes of line i of several. So many differ, then they come again.
+inline constexpr std::size_t different_series = 24;
+std::string series_style(std::size_t i);
+
+// Classes: ink, muted and strong (texts), frame, grid, axis, curve, faint (beside it), stem, dot, ring, pole, zero,
+// region, inner and border.
+
 class Svg {
  public:
   // `description` is what a reader hears who cannot see the picture.

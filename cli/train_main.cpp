@@ -9,6 +9,7 @@ int main(int argc, char** argv) {
   rtf::cli::add_eval(app);
   rtf::cli::add_export(app);
   rtf::cli::add_runs(app);
+  rtf::cli::add_report(app);
   rtf::cli::add_sweep(app);
   rtf::cli::add_bench_table(app);
   return rtf::cli::run_program(app, argc, argv);

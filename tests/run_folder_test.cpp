@@ -75,11 +75,13 @@ TEST(RunFolder, StatusComesBack) {
   TemporaryFolder folder;
   const RunFolder run = make(folder.file("run"));
   EXPECT_FALSE(read_status(run));
-  const RunStatus status{RunState::finished, 120, 3, 12.5, "accuracy", 0.1};
+  const RunStatus status{RunState::finished, 120, 3, 12.5, "accuracy", 0.1, 120};
   write_status(run, status);
   EXPECT_EQ(read_status(run), status);
-  write_status(run, {RunState::failed, 1, 0, 0, "loss", {}});
+  write_status(run, {RunState::failed, 1, 0, 0, "loss", {}, 7});
   EXPECT_FALSE(read_status(run)->best);
+  write_bytes(run.status(), R"({"state": "failed", "step": 3, "epoch": 0, "seconds": 1, "metric": "loss", "best": 2})");
+  EXPECT_EQ(read_status(run)->steps, 0) << "of a run from before it was said";
   for (const char* bad : {"", "{}", "[]", "{\"state\": \"lost\"}", "{\"state\": 1}"}) {
     write_bytes(run.status(), bad);
     EXPECT_TRUE(holds(error_of([&] { read_status(run); }), "status.json")) << bad;

@@ -1,0 +1,154 @@
+#include "curves.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "figure.h"
+
+namespace rtf::cli {
+namespace {
+
+using train::MetricsRow;
+using train::ReportedRun;
+using train::ReportRow;
+
+constexpr double picture_width = 960, legend_top = 388, legend_line = 20;
+constexpr Box left_box{60, 92, 400, 240}, right_box{536, 92, 400, 240};
+constexpr std::size_t training_points = 200;  // of a line
+constexpr double decades_for_logarithm = 1.5;
+
+// What a panel shows of a row of metrics.csv.
+using Value = double (*)(const MetricsRow&, const ReportRow&);
+double loss_of(const MetricsRow& row, const ReportRow&) { return row.loss; }
+double metric_of(const MetricsRow& row, const ReportRow& report) { return report.first().metric().of(row); }
+
+std::vector<Point> points_of(const ReportedRun& run, const std::string& split, Value value, const ReportRow& report) {
+  std::vector<Point> points;
+  for (const MetricsRow& row : run.metrics.rows) {
+    if (row.split == split) points.push_back({static_cast<double>(row.step), value(row, report)});
+  }
+  return points;
+}
+
+// Training losses are many and noisy: means of neighbours.
+std::vector<Point> thinned(const std::vector<Point>& points) {
+  if (points.size() <= training_points) return points;
+  std::vector<Point> means;
+  for (std::size_t piece = 0; piece < training_points; ++piece) {
+    const std::size_t begin = points.size() * piece / training_points,
+                      end = points.size() * (piece + 1) / training_points;
+    Point sum;
+    for (std::size_t i = begin; i < end; ++i) sum = {sum.x + points[i].x, sum.y + points[i].y};
+    const auto count = static_cast<double>(end - begin);
+    means.push_back({sum.x / count, sum.y / count});
+  }
+  return means;
+}
+
+struct Line {
+  std::vector<Point> points;
+  std::string style;
+  bool training = false;
+  const MetricsRow* best = nullptr;
+  double best_value = 0;
+};
+
+std::vector<Line> lines_of(std::span<const ReportRow> rows, Value value, bool with_training) {
+  std::vector<Line> lines;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (const ReportedRun& run : rows[i].runs) {
+      const std::string style = series_style(i);
+      if (with_training) lines.push_back({thinned(points_of(run, "train", value, rows[i])), style, true});
+      lines.push_back({points_of(run, "val", value, rows[i]), style, false, run.best("val")});
+      if (const MetricsRow* best = lines.back().best) lines.back().best_value = value(*best, rows[i]);
+    }
+  }
+  // Training behind, so that it hides nothing.
+  std::stable_partition(lines.begin(), lines.end(), [](const Line& line) { return line.training; });
+  return lines;
+}
+
+std::vector<double> values_of(const std::vector<Line>& lines) {
+  std::vector<double> values;
+  for (const Line& line : lines)
+    for (const Point& point : line.points)
+      if (is_drawable(point.y)) values.push_back(point.y);
+  return values;
+}
+
+void draw_panel(Svg& svg, const Box& box, const std::string& label, double steps, std::vector<Line> lines, bool share) {
+  std::vector<double> values = values_of(lines);
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  const bool logarithmic = !share && !values.empty() && *low > 0 && std::log10(*high / *low) > decades_for_logarithm;
+  if (logarithmic) {
+    for (Line& line : lines) {
+      for (Point& point : line.points) point.y = std::log10(point.y);
+      line.best_value = std::log10(line.best_value);
+    }
+    values = values_of(lines);
+  }
+  Interval range = values.empty() ? Interval{0, share ? 100.0 : 1.0} : interval_of(values);
+  if (share) range = {std::max(range.low, 0.0), std::min(range.high, 100.0)};
+  if (!share && !logarithmic) range.low = std::max(range.low, 0.0);
+  std::string title = label;
+  title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));
+  Panel panel(svg, box, title, {{0, steps}, "steps"}, {range, "", logarithmic});
+  for (const Line& line : lines) panel.curve(line.points, "curve " + line.style + (line.training ? " faint" : ""));
+  for (const Line& line : lines)
+    if (line.best) panel.ring(static_cast<double>(line.best->step), line.best_value, 3.5, "ring " + line.style);
+  if (values.empty()) panel.footnote("nothing has been measured yet");
+}
+
+// Two columns; the ends of long names tell runs apart.
+std::string legend_text(const ReportRow& row) {
+  constexpr std::size_t most = 56;
+  const train::ModelConfig& model = row.first().config.model;
+  const std::string kind = fmt::format("{}, order {}: ", model.layer, model.order), name = row.name();
+  const std::size_t size = train::display_width(name);
+  if (kind.size() + size <= most) return kind + name;
+  std::size_t begin = 0;
+  for (std::size_t dropped = 0; dropped + most < kind.size() + size + 1; ++dropped) {
+    do ++begin;
+    while (begin < name.size() && (static_cast<unsigned char>(name[begin]) & 0xc0) == 0x80);
+  }
+  return kind + "\u2026" + name.substr(begin);
+}
+
+}  // namespace
+
+std::string learning_curves(std::span<const ReportRow> rows) {
+  const std::string& task = rows[0].first().config.task.name;
+  double steps = 1;
+  std::size_t runs = 0;
+  train::ReportedMetric metric;
+  for (const ReportRow& row : rows) {
+    runs += row.runs.size();
+    if (metric.name.empty()) metric = row.first().metric();
+    for (const ReportedRun& run : row.runs)
+      for (const MetricsRow& point : run.metrics.rows) steps = std::max(steps, static_cast<double>(point.step));
+  }
+  const std::size_t lines = (rows.size() + 1) / 2;  // of the legend
+  const double height = legend_top + legend_line * static_cast<double>(lines) + 2;
+  Svg svg(picture_width, height, fmt::format("{}: learning curves of {} runs", task, runs));
+  svg.text({left_box.left, 32}, task, "strong");
+  std::string explanation = "strong lines: validation; faint lines: training; rings: the best checkpoints";
+  if (rows.size() > different_series) explanation += fmt::format("; colours repeat after {}", different_series);
+  svg.text({left_box.left, 54}, explanation, "ink");
+  draw_panel(svg, left_box, "loss", steps, lines_of(rows, loss_of, true), false);
+  if (!metric.name.empty() && metric.name != "loss") {
+    draw_panel(svg, right_box, metric.label(), steps, lines_of(rows, metric_of, false), metric.share);
+  }
+  // Down the left column, then down the right one.
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const double left = i < lines ? left_box.left : right_box.left - 40,
+                 middle = legend_top + legend_line * static_cast<double>(i % lines);
+    svg.line({left, middle}, {left + 26, middle}, "curve " + series_style(i));
+    svg.text({left + 34, middle + 4}, legend_text(rows[i]), "ink");
+  }
+  return svg.finish();
+}
+
+}  // namespace rtf::cli
