@@ -15,6 +15,7 @@ using test::write_bytes;
 Config copying() {
   Config config;
   config.task.name = "copying";
+  config.model.init = "zero";  // the layer's default, which load_config() fills in
   config.train.batch = 7;
   return config;
 }
@@ -100,6 +101,26 @@ TEST(RunFolder, OneProcessTrainsInIt) {
   // Nobody is there any more, and nobody said good-bye: it was killed.
   EXPECT_EQ(read_status(run)->state, RunState::interrupted);
   RunLock again(run);
+}
+
+TEST(RunFolder, DamagedFilesDoNotHideTheRest) {
+  TemporaryFolder folder;
+  const RunFolder run = make(folder.file("run"));
+  EXPECT_EQ(summarize(run).state, "not begun");
+  {
+    RunLock lock(run);
+    EXPECT_EQ(summarize(run).state, "running");
+  }
+  write_status(run, {RunState::failed, 1, 0, 0, "loss", {}, 7});
+  EXPECT_EQ(summarize(run).state, "failed");
+  EXPECT_EQ(summarize(run).damage, "");
+  write_bytes(run.status(), "{");
+  EXPECT_EQ(summarize(run).state, "unreadable");
+  EXPECT_EQ(summarize(run).config, copying());
+  EXPECT_TRUE(summarize(run).damage.starts_with(run.status())) << summarize(run).damage;
+  write_bytes(run.config(), "{");
+  EXPECT_FALSE(summarize(run).config);
+  EXPECT_TRUE(holds(summarize(run).damage, "config.yaml")) << summarize(run).damage;
 }
 
 TEST(RunFolder, RunsAreFoundBelow) {
