@@ -91,7 +91,8 @@ void draw_panel(Svg& svg, const Box& box, const std::string& label, double steps
     values = values_of(lines);
   }
   Interval range = values.empty() ? Interval{0, share ? 100.0 : 1.0} : interval_of(values);
-  if (share) range = {std::max(range.low, 0.0), std::min(range.high, 100.0)};
+  // Lines at 100 % lie inside the frame.
+  if (share) range = {std::max(range.low, 0.0), std::min(range.high, 100 + 0.02 * (100 - range.low))};
   if (!share && !logarithmic) range.low = std::max(range.low, 0.0);
   std::string title = label;
   title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));
