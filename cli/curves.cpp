@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "figure.h"
@@ -12,6 +14,7 @@ namespace rtf::cli {
 namespace {
 
 using train::MetricsRow;
+using train::ReportedMetric;
 using train::ReportedRun;
 using train::ReportRow;
 
@@ -20,15 +23,11 @@ constexpr Box left_box{60, 92, 400, 240}, right_box{536, 92, 400, 240};
 constexpr std::size_t training_points = 200;  // of a line
 constexpr double decades_for_logarithm = 1.5;
 
-// What a panel shows of a row of metrics.csv.
-using Value = double (*)(const MetricsRow&, const ReportRow&);
-double loss_of(const MetricsRow& row, const ReportRow&) { return row.loss; }
-double metric_of(const MetricsRow& row, const ReportRow& report) { return report.first().metric().of(row); }
-
-std::vector<Point> points_of(const ReportedRun& run, const std::string& split, Value value, const ReportRow& report) {
+std::vector<Point> points_of(const ReportedRun& run, const std::string& split, const ReportedMetric& metric) {
   std::vector<Point> points;
   for (const MetricsRow& row : run.metrics.rows) {
-    if (row.split == split) points.push_back({static_cast<double>(row.step), value(row, report)});
+    const double value = metric.of(row);
+    if (row.split == split && !std::isnan(value)) points.push_back({static_cast<double>(row.step), value});
   }
   return points;
 }
@@ -51,24 +50,22 @@ std::vector<Point> thinned(const std::vector<Point>& points) {
 struct Line {
   std::vector<Point> points;
   std::string style;
-  bool training = false;
-  const MetricsRow* best = nullptr;
-  double best_value = 0;
+  std::optional<Point> best;
 };
 
-std::vector<Line> lines_of(std::span<const ReportRow> rows, Value value, bool with_training) {
-  std::vector<Line> lines;
+// Those of training first, so that they hide nothing.
+std::vector<Line> lines_of(std::span<const ReportRow> rows, const ReportedMetric& metric) {
+  std::vector<Line> training, validation;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     for (const ReportedRun& run : rows[i].runs) {
-      const std::string style = series_style(i);
-      if (with_training) lines.push_back({thinned(points_of(run, "train", value, rows[i])), style, true});
-      lines.push_back({points_of(run, "val", value, rows[i]), style, false, run.best("val")});
-      if (const MetricsRow* best = lines.back().best) lines.back().best_value = value(*best, rows[i]);
+      training.push_back({thinned(points_of(run, "train", metric)), series_style(i) + " faint", {}});
+      validation.push_back({points_of(run, "val", metric), series_style(i), {}});
+      if (const MetricsRow* best = run.best("val"))
+        validation.back().best = Point{static_cast<double>(best->step), metric.of(*best)};
     }
   }
-  // Training behind, so that it hides nothing.
-  std::stable_partition(lines.begin(), lines.end(), [](const Line& line) { return line.training; });
-  return lines;
+  training.insert(training.end(), validation.begin(), validation.end());
+  return training;
 }
 
 std::vector<double> values_of(const std::vector<Line>& lines) {
@@ -79,27 +76,30 @@ std::vector<double> values_of(const std::vector<Line>& lines) {
   return values;
 }
 
-void draw_panel(Svg& svg, const Box& box, const std::string& label, double steps, std::vector<Line> lines, bool share) {
+void draw_panel(Svg& svg, const Box& box, double steps, std::span<const ReportRow> rows, const ReportedMetric& metric) {
+  std::vector<Line> lines = lines_of(rows, metric);
   std::vector<double> values = values_of(lines);
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  const bool share = metric.share;
   const bool logarithmic = !share && !values.empty() && *low > 0 && std::log10(*high / *low) > decades_for_logarithm;
   if (logarithmic) {
     for (Line& line : lines) {
       for (Point& point : line.points) point.y = std::log10(point.y);
-      line.best_value = std::log10(line.best_value);
+      if (line.best) line.best->y = std::log10(line.best->y);
     }
     values = values_of(lines);
   }
   Interval range = values.empty() ? Interval{0, share ? 100.0 : 1.0} : interval_of(values);
+  if (!logarithmic) range.low = std::max(range.low, 0.0);
   // Lines at 100 % lie inside the frame.
-  if (share) range = {std::max(range.low, 0.0), std::min(range.high, 100 + 0.02 * (100 - range.low))};
-  if (!share && !logarithmic) range.low = std::max(range.low, 0.0);
-  std::string title = label;
+  if (share) range.high = std::min(range.high, 100 + 0.02 * (100 - range.low));
+  std::string title = metric.label();
   title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));
   Panel panel(svg, box, title, {{0, steps}, "steps"}, {range, "", logarithmic});
-  for (const Line& line : lines) panel.curve(line.points, "curve " + line.style + (line.training ? " faint" : ""));
   for (const Line& line : lines)
-    if (line.best) panel.ring(static_cast<double>(line.best->step), line.best_value, 3.5, "ring " + line.style);
+    if (!line.points.empty()) panel.curve(line.points, "curve " + line.style);
+  for (const Line& line : lines)
+    if (line.best) panel.ring(line.best->x, line.best->y, 3.5, "ring " + line.style);
   if (values.empty()) panel.footnote("nothing has been measured yet");
 }
 
@@ -124,7 +124,7 @@ std::string learning_curves(std::span<const ReportRow> rows) {
   const std::string& task = rows[0].first().config.task.name;
   double steps = 1;
   std::size_t runs = 0;
-  train::ReportedMetric metric;
+  ReportedMetric metric;
   for (const ReportRow& row : rows) {
     runs += row.runs.size();
     if (metric.name.empty()) metric = row.first().metric();
@@ -133,15 +133,13 @@ std::string learning_curves(std::span<const ReportRow> rows) {
   }
   const std::size_t lines = (rows.size() + 1) / 2;  // of the legend
   const double height = legend_top + legend_line * static_cast<double>(lines) + 2;
-  Svg svg(picture_width, height, fmt::format("{}: learning curves of {} runs", task, runs));
+  Svg svg(picture_width, height, fmt::format("{}: learning curves of {} runs", task, runs), /*series=*/true);
   svg.text({left_box.left, 32}, task, "strong");
   std::string explanation = "strong lines: validation; faint lines: training; rings: the best checkpoints";
   if (rows.size() > different_series) explanation += fmt::format("; colours repeat after {}", different_series);
   svg.text({left_box.left, 54}, explanation, "ink");
-  draw_panel(svg, left_box, "loss", steps, lines_of(rows, loss_of, true), false);
-  if (!metric.name.empty() && metric.name != "loss") {
-    draw_panel(svg, right_box, metric.label(), steps, lines_of(rows, metric_of, false), metric.share);
-  }
+  draw_panel(svg, left_box, steps, rows, {"loss"});
+  if (!metric.name.empty() && metric.name != "loss") draw_panel(svg, right_box, steps, rows, metric);
   // Down the left column, then down the right one.
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const double left = i < lines ? left_box.left : right_box.left - 40,

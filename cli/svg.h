@@ -25,13 +25,13 @@ enum class Anchor { start, middle, end };
 inline constexpr std::size_t different_series = 24;
 std::string series_style(std::size_t i);
 
-// Classes: ink, muted and strong (texts), frame, grid, axis, curve, faint (beside it), stem, dot, ring, pole, zero,
-// region, inner and border.
+// Classes: ink, muted and strong (texts), frame, grid, axis, curve, stem, dot, pole, zero, region, inner and border.
+// Pictures with `series` have ring too, and faint beside curve.
 
 class Svg {
  public:
   // `description` is what a reader hears who cannot see the picture.
-  Svg(double width, double height, std::string_view description);
+  Svg(double width, double height, std::string_view description, bool series = false);
 
   void line(Point from, Point to, std::string_view style);
   void polyline(std::span<const Point> points, std::string_view style);

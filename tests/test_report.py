@@ -1,6 +1,7 @@
 """rtf report against the run folders read by Python: the numbers, the rows, the curves, and what it says of damaged runs."""
 
 import json
+import math
 import re
 import statistics
 import xml.etree.ElementTree as xml
@@ -178,6 +179,19 @@ def test_curves_show_every_run(rtf, tmp_path):
     assert [x - strong[3][0][0] for x, _ in strong[3]] == pytest.approx([400 / 9 * i for i in range(9)], abs=0.02)
     rings = [ring for ring in svg.iter("{http://www.w3.org/2000/svg}circle")]
     assert len(rings) == 6 and (float(rings[3].get("cx")), float(rings[3].get("cy"))) == strong[3][-1]
+
+
+def test_losses_that_fall_far_are_shown_by_their_logarithm(rtf, tmp_path):
+    write_run(tmp_path / "run", image(), {10**i: (0.5 + i / 10, 0.5) for i in range(4)})  # losses of training 1/step, else 2/step
+    rtf("report", "run", "--out", "out")
+    svg = xml.parse(tmp_path / "out/image.svg").getroot()
+    ticks = {float(text.text): float(text.get("y")) - 4 for text in svg.iter("{http://www.w3.org/2000/svg}text")
+             if text.get("text-anchor") == "end" and float(text.get("x")) < 480}  # fmt: skip
+    assert list(ticks) == [0.001, 0.01, 0.1, 1]
+    decade = ticks[0.1] - ticks[1]
+    assert [ticks[0.001] - y for _, y in polylines(svg, True)[0]] == pytest.approx([3 * decade, 2 * decade, decade, 0], abs=0.03)
+    higher = math.log10(2) * decade
+    assert [y for _, y in polylines(svg, False)[0]] == pytest.approx([y - higher for _, y in polylines(svg, True)[0]], abs=0.03)
 
 
 def test_a_run_that_is_written_while_it_is_read(rtf, rtf_raw, tmp_path):

@@ -96,7 +96,8 @@ std::vector<std::string> cells_of(const ReportRow& row) {
 std::string ReportedMetric::label() const { return share ? name + ", %" : name; }
 
 double ReportedMetric::of(const MetricsRow& row) const {
-  return name == "loss" || row.metrics.empty() ? row.loss : row.metrics[0] * (share ? 100 : 1);
+  if (name == "loss") return row.loss;
+  return row.metrics.empty() ? std::nan("") : row.metrics[0] * (share ? 100 : 1);
 }
 
 std::string ReportedMetric::text(double value) const {

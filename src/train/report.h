@@ -17,8 +17,8 @@ struct ReportedMetric {
   std::string name;    // "accuracy"
   bool share = false;  // of 1, shown in percent
 
-  std::string label() const;  // "accuracy, %"
-  double of(const MetricsRow& row) const;
+  std::string label() const;               // "accuracy, %"
+  double of(const MetricsRow& row) const;  // NaN where it was not measured
   std::string text(double value) const;
 };
 
