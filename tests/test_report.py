@@ -107,11 +107,12 @@ def test_only_finished_runs_that_differ_by_seed_share_a_row(rtf, tmp_path):
         ("g", image(seed=6).replace("device: cuda", "device: cpu"), "finished"),
     ]:
         write_run(tmp_path / "runs" / name, config.replace("tf32", "fp32"), done, state=state)
+    write_run(tmp_path / "runs" / "i", image(seed=8).replace("tf32", "fp32").replace("nowhere", "elsewhere"), done)
     write_run(tmp_path / "runs" / "h", image(seed=7).replace("tf32", "fp32"), {450: (0.5, 0.5)})  # not as long
     found = table(rtf("report", "runs", "runs/a", "./runs/../runs"))  # each once
     assert [(row["run"], row["seeds"], row["runs"]) for row in found] == [
         ("runs/a and 2 more", "1, 2, 5", "3"),
-        *((f"runs/{name}", str(seed), "1") for name, seed in zip("cdegh", (2, 3, 4, 6, 7), strict=True)),
+        *((f"runs/{name}", str(seed), "1") for name, seed in zip("cdeghi", (2, 3, 4, 6, 7, 8), strict=True)),
     ]
 
 

@@ -24,6 +24,7 @@ Settings settings_without_seed(const ReportedRun& run) {
   auto settings = fixed_settings(run.config);
   settings.erase("train.seed");
   settings["train.device"] = device_of(run.config);
+  settings["data.path"] = run.config.data.path;  // another place may hold other data
   settings["train.epochs"] = fmt::format("{}", run.config.train.epochs);
   settings["steps"] = fmt::format("{}", run.status.step);
   return settings;
