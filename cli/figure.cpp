@@ -30,13 +30,33 @@ std::string tick_text(double value, double step, double largest) {
   return text;
 }
 
+// Powers of ten, and 2 and 5 times them where there are few.
+std::vector<double> logarithmic_ticks(const Interval& range) {
+  std::vector<double> values;
+  const bool few = range.high - range.low < 2.5;
+  // At most about ten of them.
+  const double step = std::max(1.0, std::ceil((range.high - range.low) / 10));
+  for (double power = std::floor(range.low / step) * step; power <= range.high; power += step) {
+    for (const double factor : {1.0, 2.0, 5.0}) {
+      const double value = power + std::log10(factor);
+      if (value >= range.low && value <= range.high && (few || factor == 1)) values.push_back(value);
+    }
+  }
+  return values;
+}
+
 // At round numbers, about `count` of them, unless the axis brings its own.
 std::vector<Tick> ticks_of(const Axis& axis, double count) {
   if (!axis.ticks.empty()) return axis.ticks;
   const Interval& range = axis.range;
+  std::vector<Tick> ticks;
+  if (axis.logarithmic) {
+    for (const double value : logarithmic_ticks(range))
+      ticks.push_back({value, fmt::format("{:.3g}", std::pow(10, value))});
+    return ticks;
+  }
   const double step = tick_step(range, std::max(2.0, count)), slack = 1e-9 * step;
   const double largest = std::max(std::abs(range.low), std::abs(range.high));
-  std::vector<Tick> ticks;
   for (double k = std::ceil((range.low - slack) / step); k * step <= range.high + slack; ++k)
     ticks.push_back({k * step, tick_text(k * step, step, largest)});
   return ticks;

@@ -29,8 +29,8 @@ struct Tick {
 struct Axis {
   Interval range;
   std::string label;
-  std::vector<Tick> ticks =
-      {};  // where the numbers of the range are not what it says, of logarithms; empty: round numbers
+  bool logarithmic = false;      // the range, and what is drawn, are logarithms to base 10
+  std::vector<Tick> ticks = {};  // where round numbers would say nothing
 };
 
 class Panel {

@@ -164,18 +164,17 @@ std::string lra_json(const LraFigures& figures) {
 }
 
 std::string lra_svg(const LraFigures& figures) {
-  constexpr const char* colours[] = {"", " second", " third", " fourth", " fifth"};
   constexpr double width = 250, height = 190, left = 80, top = 108, across = 330, down = 270;
   const std::size_t columns = std::min<std::size_t>(3, figures.tasks.size());
   const std::size_t rows = (figures.tasks.size() + columns - 1) / columns;
   Svg svg(left + across * static_cast<double>(columns), top + down * static_cast<double>(rows),
-          "Milliseconds of one layer over its state size, for each task");
+          "Milliseconds of one layer over its state size, for each task", /*series=*/true);
   svg.text({left, 30}, fmt::format("One layer, ms on {} in {}", figures.device, figures.precision), "strong");
   svg.text({left, 48}, "solid: forward and backward; dashed: forward; rings: each layer at the order of its own config",
            "muted");
   for (std::size_t i = 0; i < figures.layers.size(); ++i) {
     const double x = left + 90 * static_cast<double>(i);
-    svg.line({x, 62}, {x + 24, 62}, std::string("curve") + colours[i]);
+    svg.line({x, 62}, {x + 24, 62}, "curve " + series_style(i));
     svg.text({x + 30, 66}, figures.layers[i], "ink");
   }
   for (std::size_t i = 0; i < figures.tasks.size(); ++i) {
@@ -188,7 +187,7 @@ std::string lra_svg(const LraFigures& figures) {
         if (!std::isnan(time.*pass.pass)) ys.push_back(std::log10(time.*pass.pass));
     }
     const Interval x_range = interval_of(xs), y_range = interval_of(ys);
-    Axis x{x_range, "state size", {}}, y{y_range, i % columns == 0 ? "ms" : "", {}};
+    Axis x{x_range, "state size"}, y{y_range, i % columns == 0 ? "ms" : "", /*logarithmic=*/true};
     std::set<int64_t> orders;
     for (const LayerTime& time : figures.times)
       if (time.task == task) orders.insert(time.order);
@@ -199,11 +198,6 @@ std::string lra_svg(const LraFigures& figures) {
       const bool touches = room * width < 36 * (x_range.high - x_range.low);
       x.ticks.push_back({std::log2(*order), touches ? "" : std::to_string(*order)});
     }
-    for (int power = static_cast<int>(std::floor(y_range.low)); power <= std::ceil(y_range.high); ++power)
-      for (const int digit : {1, 2, 5}) {
-        const double value = digit * std::pow(10.0, power), place = std::log10(value);
-        if (place >= y_range.low && place <= y_range.high) y.ticks.push_back({place, fmt::format("{:g}", value)});
-      }
     const Box box{left + across * static_cast<double>(i % columns), top + down * static_cast<double>(i / columns),
                   width, height};
     Panel panel(svg, box, task, x, y);
@@ -214,10 +208,10 @@ std::string lra_svg(const LraFigures& figures) {
           if (const LayerTime* time = find(figures, task, figures.layers[k], order, false))
             points.push_back({std::log2(order), std::log10(time->*pass.pass)});
         const bool forward = pass.pass == &LayerTime::forward;
-        panel.curve(points, fmt::format("curve{}{}", colours[k], forward ? " dashed" : ""));
+        panel.curve(points, fmt::format("curve {}{}", series_style(k), forward ? " dashed" : ""));
         const LayerTime* own = find(figures, task, figures.layers[k], 0, true);
         if (own && !std::isnan(own->*pass.pass))
-          panel.ring(std::log2(own->order), std::log10(own->*pass.pass), marker_size, std::string("zero") + colours[k]);
+          panel.ring(std::log2(own->order), std::log10(own->*pass.pass), marker_size, "ring " + series_style(k));
       }
   }
   return svg.finish();

@@ -12,6 +12,7 @@ namespace rtf::cli {
 void add_train(CLI::App& app);
 void add_eval(CLI::App& app);
 void add_export(CLI::App& app);
+void add_report(CLI::App& app);
 void add_runs(CLI::App& app);
 void add_sweep(CLI::App& app);
 // Words of `rtf bench`.

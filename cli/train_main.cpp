@@ -9,6 +9,7 @@ int main(int argc, char** argv) {
   rtf::cli::add_eval(app);
   rtf::cli::add_export(app);
   rtf::cli::add_runs(app);
+  rtf::cli::add_report(app);
   rtf::cli::add_sweep(app);
   CLI::App& bench = *app.add_subcommand("bench", rtf::cli::bench_description);
   bench.require_subcommand(1);

@@ -14,6 +14,7 @@ inline constexpr TrainingCommand training_commands[] = {
     {"eval", "Evaluate the weights of a run"},
     {"export", "Write the model of a run as a file for `rtf stream` and the runtime"},
     {"runs", "List the runs below a folder"},
+    {"report", "Tables and learning curves of runs"},
     {"sweep", "Train a config over lists of values, and compare"},
 };
 inline constexpr const char* bench_description =
