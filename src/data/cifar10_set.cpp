@@ -59,6 +59,20 @@ Files find_files(const std::string& path) {
     for (int i = 1; i <= 5; ++i) files.training.push_back(in(folder, fmt::format("data_batch_{}.bin", i)));
     return files;
   }
+  // The sets come as archives, which are not read.
+  std::vector<fs::path> archives;
+  if (fs::is_regular_file(path, ignored)) archives = {path};
+  for (const auto& entry : fs::directory_iterator(path, ignored)) {
+    if (entry.path().filename().string().find(".tar") != std::string::npos) archives.push_back(entry.path());
+  }
+  if (!archives.empty()) {
+    std::sort(archives.begin(), archives.end());
+    throw Error(
+        ErrorCode::io, operation,
+        fmt::format("{} is no folder of images; if it is an archive of them, unpack it with tar -xf, and name the "
+                    "folder that it makes",
+                    archives[0].string()));
+  }
   throw Error(ErrorCode::io, operation,
               fmt::format("{} holds neither data_batch_1.bin to data_batch_5.bin and test_batch.bin nor train.bin and "
                           "test.bin",

@@ -2,6 +2,7 @@
 
 #include <png.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/arguments.h"
@@ -51,9 +52,10 @@ Picture decode_png(std::string_view bytes, const std::string& path) {
   if (image.format & (PNG_FORMAT_FLAG_COLOR | PNG_FORMAT_FLAG_ALPHA | PNG_FORMAT_FLAG_COLORMAP))
     refuse("it has colours");
   if (image.format & PNG_FORMAT_FLAG_LINEAR) refuse("it has 16 bits a pixel");
-  // A few bytes can claim gigabytes.
-  if (std::size_t{image.width} * image.height > std::size_t{1} << 26)
-    refuse(fmt::format("it is to have {} x {} pixels", image.height, image.width));
+  // A few bytes can claim gigabytes: deflate makes at most 1,032 of one, and a pixel has a bit.
+  const std::size_t most = std::min(std::size_t{1} << 26, bytes.size() * 1032 * 8);
+  if (std::size_t{image.width} * image.height > most)
+    refuse(fmt::format("it is to have {} x {} pixels, in {} bytes", image.height, image.width, bytes.size()));
   image.format = PNG_FORMAT_GRAY;
   Picture picture{image.height, image.width, 1, std::vector<std::uint8_t>(std::size_t{image.width} * image.height)};
   if (!png_image_finish_read(&image, nullptr, picture.pixels.data(), 0, nullptr)) refuse(image.message);
