@@ -126,11 +126,11 @@ def test_damaged_images(folder, tmp_path):
     picture = png.read_bytes()
     for bytes_ in (b"", picture[:40], picture[:-30], b"no picture" * 9):
         png.write_bytes(bytes_)
-        refused("pathfinder", paths, cache, str(png))
+        refused("pathfinder", paths, cache, f"{paths}/metadata/10.npy, row 4: ", str(png), *[] if bytes_ else ["empty"])
     data_sets.write_png(png, np.zeros((16, 32), np.uint8))
-    refused("pathfinder", paths, cache, str(png), "16 x 32", "32 x 32")
+    refused("pathfinder", paths, cache, "10.npy, row 4: ", str(png), "16 x 32", "32 x 32")
     png.unlink()
-    refused("pathfinder", paths, cache, str(png))
+    refused("pathfinder", paths, cache, "10.npy, row 4: ", str(png))
     metadata = paths / "metadata/2.npy"
     rows = metadata.read_text().splitlines()
     for row, part in (("imgs/2 sample_1.png 1", "label"), ("imgs/2 sample_1.png 1 7 1.0", "'7'")):
