@@ -59,6 +59,10 @@ void read_metadata(const fs::path& root, const std::vector<std::string>& files, 
     if (!(words >> folder >> name >> number >> label)) {
       fail_row(operation, file, row, "expected a folder, a file, a number and a label");
     }
+    // Messages name the picture.
+    if (const std::string shown = printable(folder + "/" + name, 400); shown != folder + "/" + name) {
+      fail_row(operation, file, row, fmt::format("'{}' is no name of a picture", shown));
+    }
     if (label != "0" && label != "1") {
       fail_row(operation, file, row, fmt::format("the label is '{}', expected 0 or 1", printable(label)));
     }

@@ -21,6 +21,19 @@ png_image new_image() {
   return image;
 }
 
+// Whether every chunk (length, name, body, checksum) up to the last one is there. libpng takes memory for what a chunk
+// says of its length.
+bool is_whole(std::string_view bytes) {
+  for (std::size_t at = 8; at + 12 <= bytes.size();) {
+    std::size_t length = 0;
+    for (std::size_t i = 0; i < 4; ++i) length = length << 8 | static_cast<std::uint8_t>(bytes[at + i]);
+    if (length > bytes.size() - at - 12) return false;
+    if (bytes.substr(at + 4, 4) == "IEND") return true;
+    at += 12 + length;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string encode_png(const Picture& picture) {
@@ -48,6 +61,7 @@ Picture decode_png(std::string_view bytes, const std::string& path) {
     png_image_free(&image);
     fail(ErrorCode::format, reading, "{} is no grey PNG picture that can be read: {}", path, why);
   };
+  if (bytes.starts_with("\x89PNG\r\n\x1a\n") && !is_whole(bytes)) refuse("it is truncated");
   if (!png_image_begin_read_from_memory(&image, bytes.data(), bytes.size())) refuse(image.message);
   if (image.format & (PNG_FORMAT_FLAG_COLOR | PNG_FORMAT_FLAG_ALPHA | PNG_FORMAT_FLAG_COLORMAP))
     refuse("it has colours");
