@@ -108,7 +108,7 @@ def test_archives_of_images(folder, tmp_path):
     archive = folder / "cifar10-gray.tar.xz"
     archive.write_bytes(b"\xfd7zXZ")
     for path in (folder, archive):
-        refused("image", path, tmp_path / "cache", str(archive), "tar -xf")
+        refused("image", path, tmp_path / "cache", str(path), archive.name, "tar -xf")
 
 
 def test_damaged_images(folder, tmp_path):
