@@ -16,8 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 constexpr const char* operation = "read_imdb";
 constexpr std::size_t longest = 4096;
-constexpr std::size_t most_bytes =
-    4 * longest;  // of a review: a character has at most four, what will be cut is not kept
+// Of a review: a character has at most four, and what will be cut is not kept.
+constexpr std::size_t most_bytes = 4 * longest;
 
 [[noreturn]] void fail(const std::string& path, const std::string& why, ErrorCode code = ErrorCode::format) {
   throw Error(code, operation, fmt::format("{}: {}", path, why));
