@@ -1,4 +1,6 @@
 // rtf train: a run from a config, or on from its checkpoint.
+#include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -72,7 +74,12 @@ void add_train(CLI::App& app) {
   command
       .add_option("--minutes", options->launch.minutes,
                   "stop after so many minutes, with a checkpoint; --resume goes on")
-      ->check(CLI::PositiveNumber)
+      ->check([](const std::string& text) {
+        double minutes = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), minutes);
+        const bool number = error == std::errc() && end == text.data() + text.size() && std::isfinite(minutes);
+        return number && minutes > 0 ? std::string() : "'" + text + "' is not a number above 0";
+      })
       ->type_name("M");
   command.add_flag("--profile", options->launch.profile, "print seconds and share of each part of the run");
   command.add_flag("-q,--quiet", options->launch.quiet, "no progress bar, no summary");

@@ -231,6 +231,29 @@ TEST(Checkpoint, PartsStayWhileSomethingNamesThem) {
   EXPECT_EQ(files_in(folder).size(), 3u);  // no index is left, and no part
 }
 
+TEST(Checkpoint, ADamagedIndexKeepsItsOwnPartsAlone) {
+  const TemporaryFolder folder;
+  const auto parts = [&] { return files_in(folder).size() - 3; };
+  const auto write = [&](int step) {
+    Checkpoint checkpoint = example(step);
+    checkpoint.position.step = step;
+    write_checkpoint(folder.file(""), checkpoint, step == 1, 200);
+  };
+  for (const int step : {1, 2, 3}) write(step);
+  const std::size_t once = parts();
+  const std::string index = test::read_bytes(folder.file(best_file));
+  // Cut short, and with a name that is no longer one.
+  for (const std::string& damaged : {index.substr(0, index.size() - 9), "{\"parts\":[1," + index.substr(10)}) {
+    test::write_bytes(folder.file(best_file), damaged);
+    for (int step = 4; step < 8; ++step) {
+      write(step);
+      EXPECT_EQ(parts(), once) << step;
+    }
+    test::write_bytes(folder.file(best_file), index);
+    EXPECT_EQ(read_checkpoint(folder.file(best_file)).position.step, 1);
+  }
+}
+
 TEST(Checkpoint, DamagedPartsAreRefused) {
   const TemporaryFolder folder;
   write_checkpoint(folder.file(""), example(), false, 200);

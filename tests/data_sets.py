@@ -1,12 +1,45 @@
-"""Small files in the public forms of the data sets, and what they are once prepared: written from the specification."""
+"""Small files in the public forms of the data sets, and what they are once prepared: written from the specification. And
+the program that prepares them."""
 
+import json
+import os
+import subprocess
 import tarfile
 from collections import Counter
 
 import numpy as np
+import pytest
+from conftest import from_environment
 
 SPECIALS = ["<pad>", "<unk>", "<eos>"]
 OPERATORS = ["[MIN", "[MAX", "[MED", "[SM"]
+
+
+def start(name, path, cache, *samples, **environment):
+    program = from_environment("RTF_PREPARE_DATA")
+    return subprocess.run([program, name, str(path), str(cache), *map(str, samples)], capture_output=True, text=True,
+                          timeout=300, env={**os.environ, **environment})  # fmt: skip
+
+
+def prepare(name, path, cache, *samples, says=()):
+    done = start(name, path, cache, *samples)
+    assert done.returncode == 0, done.stderr
+    assert (done.stderr.count("\n") == 1) == bool(says) and all(part in done.stderr for part in says), done.stderr
+    return json.loads(done.stdout)
+
+
+def refused(name, path, cache, *parts):
+    done = start(name, path, cache)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done
+    for part in parts:
+        assert part in done.stderr, done.stderr
+    assert not cache.is_dir() or not list(cache.iterdir())
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "data").mkdir()
+    return tmp_path / "data"
 
 
 def vocabulary(tokens, occurrences=1):

@@ -48,8 +48,16 @@ TEST(Png, RefusesWhatIsNoGreyPicture) {
   expect_refusal("cannot read", [&] { read_png(folder.file("none.png")); });
   expect_refusal("a picture has 3 values; 4 are needed", [&] { encode_png({2, 2, 1, {1, 2, 3}}); });
   const std::string bytes = encode_png(random_picture(random));
-  for (std::size_t size = 1; size + 12 < bytes.size(); ++size)  // less than all up to the last chunk, which is empty
-    expect_refusal(path, [&] { decode_png(bytes.substr(0, size), path); });
+  for (std::size_t size = 1; size < bytes.size(); ++size)
+    expect_refusal(path + (size < 8 ? "" : " is no grey PNG picture that can be read: it is truncated"),
+                   [&] { decode_png(bytes.substr(0, size), path); });
+  // Chunks and sizes that say more than the file has.
+  std::string lying = bytes;
+  lying.insert(33, std::string("\x10\0\0\0zTXt", 8));
+  expect_refusal("it is truncated", [&] { decode_png(lying, path); });
+  EXPECT_EQ(decode_png(bytes + "more", path).pixels, decode_png(bytes, path).pixels);
+  Picture flat{3000, 3000, 1, std::vector<std::uint8_t>(3000 * 3000)};
+  EXPECT_EQ(decode_png(encode_png(flat), path).pixels, flat.pixels);
 }
 
 TEST(Png, SurvivesDamage) {

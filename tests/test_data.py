@@ -5,6 +5,7 @@ import statistics
 import struct
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -148,6 +149,26 @@ def test_pathfinder_files(tmp_path, name, side, size):
             assert picture.ndim == 2
             assert (np.rint(picture * 255) == pixels[1000 * batch + k]).all()
     assert sorted(path.name for path in (tmp_path / "png").iterdir()) == ["imgs", "metadata"]
+
+
+def test_pictures_are_one_set(tmp_path):
+    """Two runs never share a folder, and one that is cut short leaves no set."""
+    generate(tmp_path, "pathfinder", "--size", 1001, "--png")
+    files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert len(files) == 1003
+    done = rtf("data", "pathfinder", "--size", 3, "--seed", 9, "--png", "--out", tmp_path)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and f"{tmp_path}/imgs" in done.stderr, done
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == files
+    command = [COMMAND, "data", "pathfinder", "--size", "100000", "--png", "--out", str(tmp_path / "cut")]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as cut:
+        deadline = time.monotonic() + 60
+        while not list(tmp_path.glob("cut/.imgs.tmp/1/*.png")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        cut.kill()
+    assert [path.name for path in (tmp_path / "cut").glob("[!.]*")] == []
+    generate(tmp_path / "cut", "pathfinder", "--size", 3, "--png")
+    assert sorted(path.name for path in (tmp_path / "cut").iterdir()) == ["imgs", "metadata"]
+    assert len(list(tmp_path.glob("cut/imgs/*/*.png"))) == 3
 
 
 @pytest.mark.parametrize("name", ["listops", "pathfinder"])

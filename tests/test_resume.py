@@ -261,5 +261,40 @@ def test_minutes(rtf_raw, rtf, tmp_path, tiny):
         stops += 1
     assert done.returncode == 0 and status(tmp_path / "run")["state"] == "finished"
     same_run(tmp_path / "whole", tmp_path / "run")
-    for minutes in ("0", "-1", "soon"):
+    for minutes in ("0", "-1", "soon", "inf", "nan", "1e999", "5m"):
         refused(rtf_raw("train", tiny, "--minutes", minutes, "--out", "x"), "--minutes")
+
+
+def test_minutes_shorter_than_an_evaluation(rtf_raw, rtf, tmp_path, tiny):
+    """Whatever is done when the time is up, the next start goes on from there: evaluations too come to their end."""
+    keys = ["task.train_size=16", "task.val_size=24", "train.eval_batch=8", "train.epochs=1", "optimizer.schedule=constant",
+            "optimizer.warmup=0"]  # fmt: skip
+    rtf("train", tiny, *keys, "--out", "whole", "-q")
+    done = rtf_raw("train", tiny, *keys, "--minutes", "1e-6", "--out", "run", "-q")
+    # A step or a batch of the evaluation each time: two steps, three batches.
+    starts = 1
+    while done.stderr and starts < 10:
+        assert done.returncode == 0 and "stopped after 1e-06 minutes" in done.stderr, done
+        done = rtf_raw("train", "--resume", "run", "--minutes", "1e-6", "-q")
+        starts += 1
+    assert (done.returncode, done.stderr) == (0, "") and starts >= 5
+    same_run(tmp_path / "whole", tmp_path / "run")
+
+
+def test_an_evaluation_of_other_weights_is_not_gone_on_with(rtf_raw, rtf, tmp_path, tiny):
+    keys = ["task.val_size=32", "train.eval_batch=8", "optimizer.total=24"]
+    rtf("train", tiny, *keys, "train.steps=4", "--out", "whole", "-q")
+    rtf("train", "--resume", "whole", "train.steps=0", "-q")
+    rtf_raw("train", tiny, *keys, "train.steps=4", "--minutes", "1e-6", "--out", "run", "-q")
+    latest = tmp_path / "run/checkpoints/latest.safetensors"
+    while "evaluation.val" not in contents(latest)[0]:
+        assert "stopped" in rtf_raw("train", "--resume", "run", "--minutes", "1e-6", "-q").stderr
+    # More steps before the evaluation is done.
+    rtf("train", "--resume", "run", "train.steps=0", "-q")
+    assert [row for row in rows(tmp_path / "run") if row["step"] != "4"] == [
+        row for row in rows(tmp_path / "whole") if row["step"] != "4"]  # fmt: skip
+
+
+def test_minutes_without_end(rtf, tmp_path, tiny):
+    for minutes in ("1e9", "1e300"):
+        assert "finished" in rtf("train", tiny, "train.steps=6", "--minutes", minutes, "--out", minutes)

@@ -1,10 +1,13 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <set>
 
 #include "core/atomic_file.h"
+#include "core/printable.h"
 #include "core/shuffle.h"
 #include "data/image_set.h"
 #include "rtf/error.h"
@@ -58,6 +61,20 @@ Files find_files(const std::string& path) {
     Files files{{}, in(folder, "test_batch.bin"), 3};
     for (int i = 1; i <= 5; ++i) files.training.push_back(in(folder, fmt::format("data_batch_{}.bin", i)));
     return files;
+  }
+  // The sets come as archives, which are not read.
+  const char* unpack = "unpack it with tar -xf, and name the folder that this makes";
+  if (fs::is_regular_file(path, ignored)) {
+    throw Error(ErrorCode::io, operation, fmt::format("{} is no folder; if it is an archive, {}", path, unpack));
+  }
+  std::set<std::string> archives;
+  for (const auto& entry : fs::directory_iterator(path, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.find(".tar") != std::string::npos) archives.insert(printable(name));
+  }
+  if (!archives.empty()) {
+    throw Error(ErrorCode::io, operation,
+                fmt::format("{} holds the archive {}: {}", path, fmt::join(archives, ", or "), unpack));
   }
   throw Error(ErrorCode::io, operation,
               fmt::format("{} holds neither data_batch_1.bin to data_batch_5.bin and test_batch.bin nor train.bin and "

@@ -50,12 +50,16 @@ void draw_in_order(const Pathfinder& generator, std::uint64_t seed, std::size_t 
   }
 }
 
-// A folder that gets its name when everything is in it.
+// A new folder, which gets its name when everything is in it.
 class StagedFolder {
  public:
   explicit StagedFolder(fs::path path) : path_(std::move(path)) {
+    std::error_code ignored;
+    if (fs::exists(path_, ignored))
+      fail(ErrorCode::argument, operation, "{} is there already; remove it, or name another folder with --out",
+           path_.string());
     staged_ = path_.parent_path() / fmt::format(".{}.tmp", path_.filename().string());
-    fs::remove_all(staged_);
+    fs::remove_all(staged_, ignored);  // what a killed process left
     make_folder(staged_);
   }
   ~StagedFolder() {
@@ -63,6 +67,7 @@ class StagedFolder {
     fs::remove_all(staged_, ignored);
   }
 
+  void add_folder(const std::string& name) const { make_folder(staged_ / name); }
   void write(const std::string& name, const std::string& bytes) const {
     std::ofstream file(staged_ / name, std::ios::binary);
     file << bytes;
@@ -71,8 +76,7 @@ class StagedFolder {
   }
   void commit() const {
     std::error_code error;
-    fs::remove_all(path_, error);
-    if (!error) fs::rename(staged_, path_, error);
+    fs::rename(staged_, path_, error);
     if (error) fail(ErrorCode::io, operation, "cannot write {}: {}", path_.string(), error.message());
   }
 
@@ -128,24 +132,24 @@ ClassCounts write_pathfinder_pictures(const std::string& folder, const Pathfinde
                                       std::size_t count, Executor& executor, const Progress& progress) {
   const PathfinderOptions& options = generator.options();
   const auto size = static_cast<std::size_t>(options.size);
-  make_folder(fs::path(folder) / "imgs");
-  make_folder(fs::path(folder) / "metadata");
+  make_folder(folder);
+  const StagedFolder pictures(fs::path(folder) / "imgs"), metadata(fs::path(folder) / "metadata");
   ClassCounts classes(2);
-  std::unique_ptr<StagedFolder> pictures;
-  std::string metadata;
+  std::string rows;
   draw_in_order(generator, seed, count, executor, progress, [&](std::size_t i, const PathfinderSample& sample) {
     const std::size_t batch = i / batch_pictures, k = i % batch_pictures;
-    if (k == 0) pictures = std::make_unique<StagedFolder>(fs::path(folder) / "imgs" / std::to_string(batch));
-    pictures->write(fmt::format("sample_{}.png", k), encode_png({size, size, 1, sample.pixels}));
-    metadata += fmt::format("imgs/{} sample_{}.png {} {} {} {} {} {} {} {} 1\n", batch, k, k, sample.label,
-                            options.continuity, options.segments, options.distractor_segments, options.segment_length,
-                            options.thickness, sample.margin);
+    if (k == 0) pictures.add_folder(std::to_string(batch));
+    pictures.write(fmt::format("{}/sample_{}.png", batch, k), encode_png({size, size, 1, sample.pixels}));
+    rows += fmt::format("imgs/{} sample_{}.png {} {} {} {} {} {} {} {} 1\n", batch, k, k, sample.label,
+                        options.continuity, options.segments, options.distractor_segments, options.segment_length,
+                        options.thickness, sample.margin);
     ++classes[static_cast<std::size_t>(sample.label)];
     if (k + 1 < batch_pictures && i + 1 < count) return;
-    pictures->commit();
-    StagedFile(fmt::format("{}/metadata/{}.npy", folder, batch), metadata, operation).commit();
-    metadata.clear();
+    metadata.write(fmt::format("{}.npy", batch), rows);
+    rows.clear();
   });
+  pictures.commit();
+  metadata.commit();  // the last: without it there is no set
   return classes;
 }
 

@@ -29,7 +29,7 @@ std::array<ClassCounts, 3> write_pathfinder(const std::string& path, const Pathf
                                             SplitCounts counts, Executor& executor, const Progress& progress);
 
 // The layout of the public release: `folder`/imgs/<batch>/sample_<k>.png and `folder`/metadata/<batch>.npy, which is
-// text. A batch has 1000 pictures, and no metadata before all of them are there.
+// text. A batch has 1000 pictures. Both folders get their names at the end, and none that is there already is touched.
 ClassCounts write_pathfinder_pictures(const std::string& folder, const Pathfinder& generator, std::uint64_t seed,
                                       std::size_t count, Executor& executor, const Progress& progress);
 

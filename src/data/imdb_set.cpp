@@ -16,6 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 constexpr const char* operation = "read_imdb";
 constexpr std::size_t longest = 4096;
+// Of a review: a character has at most four, and what will be cut is not kept.
+constexpr std::size_t most_bytes = 4 * longest;
 
 [[noreturn]] void fail(const std::string& path, const std::string& why, ErrorCode code = ErrorCode::format) {
   throw Error(code, operation, fmt::format("{}: {}", path, why));
@@ -42,10 +44,8 @@ Reviews* list_of(Archive& archive, const fs::path& name) {
 Archive read_archive(const std::string& path) {
   Archive archive;
   read_tar(
-      path, [&](const std::string& name) { return list_of(archive, name) != nullptr; },
+      path, most_bytes, [&](const std::string& name) { return list_of(archive, name) != nullptr; },
       [&](const std::string& name, std::string&& bytes) {
-        // A character has at most four bytes: what will be cut is not kept.
-        if (bytes.size() > 4 * longest) bytes.resize(4 * longest);
         (*list_of(archive, name))[fs::path(name).filename().string()] = std::move(bytes);
       });
   return archive;

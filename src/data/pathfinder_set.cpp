@@ -7,6 +7,7 @@
 #include <memory>
 #include <sstream>
 
+#include "core/file_errors.h"
 #include "core/printable.h"
 #include "data/image_set.h"
 #include "data/png.h"
@@ -22,6 +23,7 @@ constexpr const char* operation = "read_pathfinder";
 struct Image {
   std::string path;
   std::size_t label;
+  std::size_t file, row;  // of the metadata
 };
 
 // metadata/<number>.npy in the order of the numbers.
@@ -45,7 +47,9 @@ std::vector<std::string> metadata_files(const fs::path& folder) {
 }
 
 // One image a row: sub-folder, file, number, label, and what it was drawn with.
-void read_metadata(const fs::path& root, const std::string& file, std::vector<Image>& images) {
+void read_metadata(const fs::path& root, const std::vector<std::string>& files, std::size_t i,
+                   std::vector<Image>& images) {
+  const std::string& file = files[i];
   std::ifstream text(file);
   if (!text) throw Error(ErrorCode::io, operation, fmt::format("{}: cannot be opened", file));
   std::string line;
@@ -55,26 +59,35 @@ void read_metadata(const fs::path& root, const std::string& file, std::vector<Im
     if (!(words >> folder >> name >> number >> label)) {
       fail_row(operation, file, row, "expected a folder, a file, a number and a label");
     }
+    // Messages name the picture.
+    if (const std::string shown = printable(folder + "/" + name, 400); shown != folder + "/" + name) {
+      fail_row(operation, file, row, fmt::format("'{}' is no name of a picture", shown));
+    }
     if (label != "0" && label != "1") {
       fail_row(operation, file, row, fmt::format("the label is '{}', expected 0 or 1", printable(label)));
     }
-    images.push_back({(root / folder / name).string(), label == "1" ? std::size_t{1} : std::size_t{0}});
+    images.push_back({(root / folder / name).string(), label == "1" ? std::size_t{1} : std::size_t{0}, i, row});
   }
 }
 
 Images load(const fs::path& root, const std::vector<std::string>& files, std::size_t side) {
   auto listed = std::make_shared<std::vector<Image>>();
-  for (const std::string& file : files) read_metadata(root, file, *listed);
+  for (std::size_t i = 0; i < files.size(); ++i) read_metadata(root, files, i, *listed);
   if (listed->empty()) {
     throw Error(ErrorCode::format, operation, fmt::format("{}: no images", (root / "metadata").string()));
   }
   Images images{split_images(listed->size(), listed->size() / 10, listed->size() / 10), {}};
-  images.read = [listed, side](std::size_t image, std::span<std::uint8_t> pixels) {
+  images.read = [listed, files, side](std::size_t image, std::span<std::uint8_t> pixels) {
     const Image& from = (*listed)[image];
-    const Picture grey = read_png(from.path);
+    const auto refuse = [&](const std::string& why) { fail_row(operation, files[from.file], from.row, why); };
+    Picture grey;
+    try {
+      grey = read_png(from.path);
+    } catch (const Error& error) {
+      refuse(without_operation(error));
+    }
     if (grey.rows != side || grey.columns != side) {
-      throw Error(ErrorCode::format, operation,
-                  fmt::format("{}: {} x {} pixels, expected {} x {}", from.path, grey.rows, grey.columns, side, side));
+      refuse(fmt::format("{}: {} x {} pixels, expected {} x {}", from.path, grey.rows, grey.columns, side, side));
     }
     std::copy(grey.pixels.begin(), grey.pixels.end(), pixels.begin());
     return from.label;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -69,13 +70,13 @@ class RecordWriter {
   std::uint64_t written_ = 0;
 };
 
-// Opening checks everything: a file that opens has samples that are what info() says.
-class RecordFile {
+// Samples where they lie in the bytes of a record file, which must outlive it. Everything is checked: samples are what
+// info() says.
+class Records {
  public:
-  explicit RecordFile(const std::string& path);
-  ~RecordFile();
-  RecordFile(RecordFile&& other) noexcept;
-  RecordFile& operator=(RecordFile&& other) noexcept;
+  Records() = default;
+  // `path` is for messages. The bytes begin at a multiple of 8.
+  Records(std::span<const std::byte> bytes, const std::string& path);
 
   const RecordInfo& info() const { return info_; }
   std::size_t size() const { return info_.samples(); }
@@ -87,15 +88,23 @@ class RecordFile {
   std::span<const std::uint16_t> document(std::size_t sample, std::size_t document) const;
 
  private:
-  void check(const std::string& path);
-  void unmap();
-
   RecordInfo info_;
-  const std::byte* bytes_ = nullptr;
-  std::size_t size_ = 0;
   std::span<const std::uint8_t> pixels_;
   std::span<const std::uint16_t> tokens_, labels_;
   std::span<const std::uint64_t> ends_;
+};
+
+// A file mapped into memory, and its records.
+class RecordFile : public Records {
+ public:
+  explicit RecordFile(const std::string& path);
+
+ private:
+  struct Unmap {
+    std::size_t size;
+    void operator()(const std::byte* bytes) const;
+  };
+  std::unique_ptr<const std::byte, Unmap> bytes_;
 };
 
 // Whether a file begins as a record file does; false where it cannot be read.

@@ -49,21 +49,23 @@ class Archive {
     return prefix.empty() ? text(0, 100) : prefix + "/" + text(0, 100);
   }
 
-  std::string contents(const std::string& of) {
+  // The first `most` bytes of the file; the rest is passed over.
+  std::string contents(const std::string& of, std::uint64_t most) {
     std::string bytes;
-    for (std::uint64_t left = size_; left > 0;) {
+    const std::uint64_t kept = std::min(size_, most);
+    for (std::uint64_t left = kept; left > 0;) {
       const std::size_t have = bytes.size(), more = static_cast<std::size_t>(std::min<std::uint64_t>(left, piece));
       bytes.resize(have + more);
       require(reinterpret_cast<std::uint8_t*>(bytes.data()) + have, more, of);
       left -= more;
     }
-    skip(padding(), of);
+    skip(size_ - kept + padding(), of);
     return bytes;
   }
 
   std::string name_contents() {
     if (size_ > longest_name) fail(fmt::format("damaged: a name of {} bytes", size_));
-    return contents("a long name");
+    return contents("a long name", longest_name);
   }
 
   void pass(const std::string& of) { skip(size_ + padding(), of); }
@@ -128,7 +130,7 @@ std::string pax_path(const Archive& archive, const std::string& records) {
 
 }  // namespace
 
-void read_tar(const std::string& path, const std::function<bool(const std::string& name)>& wanted,
+void read_tar(const std::string& path, std::size_t most, const std::function<bool(const std::string& name)>& wanted,
               const std::function<void(const std::string& name, std::string&& bytes)>& visit) {
   Archive archive(path);
   std::string long_name;  // of the entry that follows
@@ -144,7 +146,7 @@ void read_tar(const std::string& path, const std::function<bool(const std::strin
       const std::string name = long_name.empty() ? archive.name() : long_name;
       long_name.clear();
       if ((type == '0' || type == '\0' || type == '7') && wanted(name)) {
-        visit(name, archive.contents(name));
+        visit(name, archive.contents(name, most));
       } else {
         archive.pass(name);
       }

@@ -28,7 +28,8 @@ struct Position {
 struct Checkpoint {
   Position position;
   std::map<std::string, std::string> config;  // fixed_settings() of the run
-  NamedTensors tensors;                       // model.<name>, optimizer.<moment>.<name>, ema.<name>, carried.<layer>
+  // model.<name>, optimizer.<moment>.<name>, ema.<name>, carried.<layer>, evaluation.<split>
+  NamedTensors tensors;
 };
 
 // Writes latest_file, and the same as best_file when `best`. The latest that was there stays as previous_file: at every

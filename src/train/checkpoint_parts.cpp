@@ -93,6 +93,7 @@ std::string read_parts(const std::string& path) {
 
 void remove_unused_parts(const std::string& folder) {
   std::set<std::string> used;
+  std::string damaged;  // indices as they are
   std::vector<fs::path> parts;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
@@ -103,15 +104,18 @@ void remove_unused_parts(const std::string& folder) {
     std::string head(beginning.size(), '\0');
     std::ifstream file(path, std::ios::binary);
     if (!file.read(head.data(), static_cast<std::streamsize>(head.size())) || head != beginning) continue;
+    const std::string text = read_file(path.string(), operation);
     try {
-      const auto named = parts_of(read_file(path.string(), operation), path.string());
+      const auto named = parts_of(text, path.string());
       for (const Part& part : named.value()) used.insert(part.file);
     } catch (const Error&) {
-      return;  // a damaged index: its parts may still be of use to someone
+      damaged += text;
     }
   }
   for (const fs::path& part : parts) {
-    if (!used.contains(part.filename().string())) fs::remove(part, ignored);
+    const std::string file = part.filename().string(), stem = '"' + file.substr(0, file.find('-') + 1);
+    // Parts of the step that a damaged index names may still be of use to someone.
+    if (!used.contains(file) && damaged.find(stem) == std::string::npos) fs::remove(part, ignored);
   }
 }
 

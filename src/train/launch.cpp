@@ -44,9 +44,11 @@ std::string short_text(double value) {
 
 // When the run has to stop.
 Clock::time_point end_of(const LaunchOptions& options) {
-  if (options.minutes <= 0) return Clock::time_point::max();
-  return Clock::now() +
-         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double, std::ratio<60>>(options.minutes));
+  using Minutes = std::chrono::duration<double, std::ratio<60>>;
+  const Clock::time_point now = Clock::now(), never = Clock::time_point::max();
+  // The clock counts in 64 bits, up to some centuries.
+  const Minutes minutes(options.minutes > 0 ? options.minutes : 1e300);
+  return minutes >= Minutes(never - now) / 2 ? never : now + std::chrono::duration_cast<Clock::duration>(minutes);
 }
 
 // `begin` is called when everything has been checked.
@@ -185,7 +187,9 @@ RunReport evaluate_run(const std::string& path, const std::string& checkpoint, c
     }
     if (chosen.empty()) fail("task " + config.task.name + " has no split '" + split + "'; it has " + known);
     for (const Split each : chosen) {
-      const Evaluation evaluation = evaluate(model, *task, each, evaluation_batch(config.train, *task, each), way);
+      PartialEvaluation done;
+      const Evaluation evaluation =
+          evaluate(model, *task, each, evaluation_batch(config.train, *task, each), way, done);
       SplitReport row{name(each), evaluation.samples, {{"loss", evaluation.score.loss}}, {}};
       const std::vector<std::string> metrics = task->metrics();
       for (std::size_t i = 0; i < metrics.size(); ++i) row.scores.emplace_back(metrics[i], evaluation.score.metrics[i]);

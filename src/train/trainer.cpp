@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "rtf/error.h"
-#include "train/evaluation.h"
 #include "train/model_setup.h"
 #include "train/recorder.h"
 #include "train/sample_order.h"
@@ -26,7 +25,7 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
   throw Error(code, "train", why);
 }
 
-// A signal came during an evaluation.
+// The run was to stop during an evaluation.
 struct Interrupted {};
 
 }  // namespace
@@ -51,6 +50,9 @@ NamedTensors Trainer::tensors() const {
   NamedTensors all = model_tensors(model_);
   for (const auto& entry : optimizer_->state()) all.push_back(entry);
   for (std::size_t i = 0; i < carried_.size(); ++i) all.emplace_back("carried." + std::to_string(i), carried_[i]);
+  for (const auto& [split, done] : evaluations_) {
+    if (done.batches > 0) all.emplace_back(std::string("evaluation.") + name(split), done.tensor());
+  }
   return all;
 }
 
@@ -87,10 +89,15 @@ void Trainer::restore(const std::string& path) {
   require_possible(checkpoint.position, path);
   for (const char* prefix : {"model.", "optimizer.", "ema."}) load_tensors(checkpoint, tensors(), prefix, path);
   carried_.clear();
-  for (const auto& [name, tensor] : checkpoint.tensors) {
+  for (const auto& [key, tensor] : checkpoint.tensors) {
+    for (const Split split : task_->splits()) {
+      if (key == std::string("evaluation.") + name(split)) {
+        evaluations_[split] = PartialEvaluation::from(tensor, device_);
+      }
+    }
     // The map behind the file sorts 10 before 2.
-    if (!name.starts_with("carried.")) continue;
-    const auto layer = static_cast<std::size_t>(std::stoul(name.substr(8)));
+    if (!key.starts_with("carried.")) continue;
+    const auto layer = static_cast<std::size_t>(std::stoul(key.substr(8)));
     if (carried_.size() <= layer) carried_.resize(layer + 1);
     carried_[layer] = tensor.to(device_);
   }
@@ -165,6 +172,7 @@ void Trainer::chunk_step() {
 void Trainer::train_step(Recorder& recorder) {
   const Clock::time_point begin = Clock::now();
   saved_ = improved_ = false;
+  evaluations_.clear();  // of other weights
   stop_when_refused(position_.step + 1, [&] { plan_.chunk > 0 ? chunk_step() : whole_step(); });
   ++position_.step;
   // The states of a chunk cannot be had again: its numbers are looked at before the next.
@@ -215,13 +223,15 @@ void Trainer::evaluate_splits(Recorder& recorder) {
   std::optional<double> selected;
   for (const Split split : task_->splits()) {
     if (split == Split::train) continue;
-    // A signal does not wait for a long evaluation: it is done again when the run goes on.
-    const auto progress = [&](int64_t) {
+    // A run that is to stop does not wait for a long evaluation, and goes on with it later.
+    const auto progress = [&] {
+      saved_ = false;
       if (stop_()) throw Interrupted();
     };
     const int64_t batch = evaluation_batch(config_.train, *task_, split);
-    const Score score = stop_when_refused(
-        position_.step, [&] { return evaluate(model_, *task_, split, batch, Mode::convolution, progress).score; });
+    const Score score = stop_when_refused(position_.step, [&] {
+      return evaluate(model_, *task_, split, batch, Mode::convolution, evaluations_[split], progress).score;
+    });
     if (!std::isfinite(score.loss)) {
       stop_at(position_.step, std::string("the ") + name(split) + " loss is " + number_text(score.loss));
     }
@@ -231,6 +241,7 @@ void Trainer::evaluate_splits(Recorder& recorder) {
     const auto chosen = std::find(metrics.begin(), metrics.end(), task_->selection());
     selected = chosen == metrics.end() ? score.loss : score.metrics[static_cast<std::size_t>(chosen - metrics.begin())];
   }
+  evaluations_.clear();
   position_.evaluated = position_.step;
   saved_ = false;
   const std::optional<double>& best = position_.best;

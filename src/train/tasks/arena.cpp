@@ -20,12 +20,14 @@ namespace {
 // Samples of a record file in three splits, fewer of them where the config says so.
 class RecordTask : public Classification {
  public:
-  RecordTask(const TaskConfig& config, data::RecordFile file) : file_(std::move(file)) {
-    const auto counts = file_.info().counts;
-    // Without samples of its own, validation takes the test split.
-    validates_ = counts[1] > 0 ? 1 : 2;
-    choose(0, config.train_size, "task.train_size");
-    choose(validates_, config.val_size, "task.val_size");
+  RecordTask(const Config& config, data::RecordFile file) : file_(std::move(file)) {
+    // Text has no samples to validate on, and takes those of its test split, as has always been done.
+    validates_ = config.task.name == "text" ? 2 : 1;
+    if (file_.info().counts[validates_] == 0) {
+      fail(config.data.path + ": task " + config.task.name + " has no samples to validate on");
+    }
+    choose(0, config.task.train_size, "task.train_size");
+    choose(validates_, config.task.val_size, "task.val_size");
     if (validates_ == 1) choose(2, 0, "");
   }
 
@@ -80,7 +82,7 @@ class TokenTask : public RecordTask {
  public:
   // `length` is the task's own: what texts were cut to.
   TokenTask(const Config& config, data::RecordFile records, int64_t length)
-      : RecordTask(config.task, std::move(records)),
+      : RecordTask(config, std::move(records)),
         pad_to_(config.data.pad_to),
         limit_(config.model.length ? config.model.length : length) {
     for (std::size_t i = 0; i < file().size(); ++i) longest_ = std::max(longest_, length_of(i));
@@ -134,7 +136,7 @@ class ImageTask : public RecordTask {
  public:
   // A pixel p becomes (p - mean) / deviation.
   ImageTask(const Config& config, at::ScalarType type, data::RecordFile records, double mean, double deviation)
-      : RecordTask(config.task, std::move(records)), type_(type) {
+      : RecordTask(config, std::move(records)), type_(type) {
     for (std::size_t p = 0; p < values_.size(); ++p) values_[p] = (static_cast<double>(p) - mean) / deviation;
   }
 
