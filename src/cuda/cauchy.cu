@@ -62,13 +62,13 @@ __device__ __forceinline__ Pole<T> pole_of(const double* at) {
   return pole;
 }
 
-// A block has `threads * each` points of a row, and `sums` of its sums.
+// A block has `threads * each` points of a row, and `sums` of its sums; blockIdx.x counts rows of `tiles` blocks.
 template <class T, int sums>
-__global__ void __launch_bounds__(threads) cauchy_kernel(CauchyArguments arguments, int first_sum, T* y) {
+__global__ void __launch_bounds__(threads) cauchy_kernel(CauchyArguments arguments, int first_sum, int tiles, T* y) {
   __shared__ Pole<T> poles[chunk];
   __shared__ T alpha[chunk][sums], beta[chunk][sums];
-  const std::int64_t row = blockIdx.y, pairs = arguments.pairs, points = arguments.points;
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * threads * each + threadIdx.x;
+  const std::int64_t row = blockIdx.x / tiles, pairs = arguments.pairs, points = arguments.points;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x % tiles) * threads * each + threadIdx.x;
   Split<T> s[each];
   T re[each][sums] = {}, im[each][sums] = {};
 #pragma unroll
@@ -117,24 +117,16 @@ __global__ void __launch_bounds__(threads) cauchy_kernel(CauchyArguments argumen
   }
 }
 
-// A lane a pair, so that sums over points need no exchange until the end: blockIdx = (tile of points, row, 32 pairs).
+// A lane a pair, so that sums over points need no exchange until the end. blockIdx.x counts rows of `shares` blocks,
+// each of which has every `shares`-th tile of points; blockIdx.z counts 32 pairs.
 template <class T, int sums>
-__global__ void __launch_bounds__(threads) cauchy_backward_kernel(CauchyArguments arguments, int first_sum, int groups,
-                                                                  const T* dy, double* v_parts, double* pole_parts) {
+__global__ void __launch_bounds__(threads)
+    cauchy_backward_kernel(CauchyArguments arguments, int first_sum, int groups, int shares, const T* dy,
+                           double* v_parts, double* pole_parts) {
   __shared__ Split<T> s[back_tile];
   __shared__ T gradient[back_tile][sums][2];
-  const std::int64_t row = blockIdx.y, pairs = arguments.pairs, points = arguments.points;
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * back_tile;
-  const int count = static_cast<int>(points - first < back_tile ? points - first : back_tile);
-  for (int i = threadIdx.x; i < count; i += threads) {
-    s[i] = split<T>(arguments.points_at[first + i]);
-    for (int m = 0; m < sums; ++m) {
-      const T* from = dy + 2 * ((row * arguments.sums + first_sum + m) * points + first + i);
-      gradient[i][m][0] = from[0];
-      gradient[i][m][1] = from[1];
-    }
-  }
-  __syncthreads();
+  const std::int64_t row = blockIdx.x / shares, pairs = arguments.pairs, points = arguments.points;
+  const std::int64_t share = blockIdx.x % shares;
   const PairLanes lanes(pairs);
   double a = -1, b = 0, v[sums][2] = {};
   T alpha[sums], beta[sums];
@@ -154,41 +146,54 @@ __global__ void __launch_bounds__(threads) cauchy_backward_kernel(CauchyArgument
     alpha[m] = static_cast<T>(2 * v[m][0]);
     beta[m] = static_cast<T>(2 * (v[m][0] * a + v[m][1] * b));
   }
-  T total[2 * sums + 2] = {};  // to alpha and beta of every sum; to p, and to q times s
-  for (int i = lanes.stream; i < count; i += lanes.streams) {
-    T qr, qi;
-    quotient(pole, s[i], qr, qi);
-    const T at = s[i].high;
-    T to_p = 0, to_q = 0;
-#pragma unroll
-    for (int m = 0; m < sums; ++m) {
-      const T gr = gradient[i][m][0], gi = gradient[i][m][1];
-      const T x = fma(gi, qi, gr * qr), y = fma(-gi, qr, gr * qi);  // conj(g) r
-      total[2 * m] = fma(-at, y, total[2 * m]);
-      total[2 * m + 1] -= x;
-      const T slope = alpha[m] * at, nr = -fma(slope, qi, beta[m] * qr), ni = fma(slope, qr, -beta[m] * qi);
-      to_p += fma(y, ni, -x * nr);
-      to_q += fma(x, ni, y * nr);
+  double all[2 * sums + 2] = {};  // to alpha and beta of every sum; to p, and to q times s
+  for (std::int64_t first = share * back_tile; first < points; first += std::int64_t{shares} * back_tile) {
+    const int count = static_cast<int>(points - first < back_tile ? points - first : back_tile);
+    __syncthreads();
+    for (int i = threadIdx.x; i < count; i += threads) {
+      s[i] = split<T>(arguments.points_at[first + i]);
+      for (int m = 0; m < sums; ++m) {
+        const T* from = dy + 2 * ((row * arguments.sums + first_sum + m) * points + first + i);
+        gradient[i][m][0] = from[0];
+        gradient[i][m][1] = from[1];
+      }
     }
-    total[2 * sums] += to_p;
-    total[2 * sums + 1] = fma(at, to_q, total[2 * sums + 1]);
+    __syncthreads();
+    T total[2 * sums + 2] = {};
+    for (int i = lanes.stream; i < count; i += lanes.streams) {
+      T qr, qi;
+      quotient(pole, s[i], qr, qi);
+      const T at = s[i].high;
+      T to_p = 0, to_q = 0;
+#pragma unroll
+      for (int m = 0; m < sums; ++m) {
+        const T gr = gradient[i][m][0], gi = gradient[i][m][1];
+        const T x = fma(gi, qi, gr * qr), y = fma(-gi, qr, gr * qi);  // conj(g) r
+        total[2 * m] = fma(-at, y, total[2 * m]);
+        total[2 * m + 1] -= x;
+        const T slope = alpha[m] * at, nr = -fma(slope, qi, beta[m] * qr), ni = fma(slope, qr, -beta[m] * qi);
+        to_p += fma(y, ni, -x * nr);
+        to_q += fma(x, ni, y * nr);
+      }
+      total[2 * sums] += to_p;
+      total[2 * sums + 1] = fma(at, to_q, total[2 * sums + 1]);
+    }
+#pragma unroll
+    for (int i = 0; i < 2 * sums + 2; ++i) all[i] += total[i];
   }
   double sum[2 * sums + 2];
-  if (!lanes.add_streams<threads>(total, sum)) return;
+  if (!lanes.add_streams<threads>(all, sum)) return;
   double to_a = 2 * a * sum[2 * sums] - 2 * sum[2 * sums + 1], to_b = 2 * b * sum[2 * sums];
   for (int m = 0; m < sums; ++m) {
     const double to_alpha = sum[2 * m], to_beta = sum[2 * m + 1];
-    double* to =
-        v_parts + 2 * (((blockIdx.x * arguments.rows + row) * arguments.sums + first_sum + m) * pairs + lanes.pair);
+    double* to = v_parts + 2 * (((share * arguments.rows + row) * arguments.sums + first_sum + m) * pairs + lanes.pair);
     to[0] = 2 * to_alpha + 2 * a * to_beta;
     to[1] = 2 * b * to_beta;
     to_a += 2 * v[m][0] * to_beta;
     to_b += 2 * v[m][1] * to_beta;
   }
   double* to =
-      pole_parts +
-      2 * (((static_cast<std::int64_t>(blockIdx.x) * groups + first_sum / most_sums) * arguments.rows + row) * pairs +
-           lanes.pair);
+      pole_parts + 2 * (((share * groups + first_sum / most_sums) * arguments.rows + row) * pairs + lanes.pair);
   to[0] = to_a;
   to[1] = to_b;
 }
@@ -221,24 +226,29 @@ void each_group(const CauchyArguments& arguments, Run run) {
 }  // namespace
 
 void cauchy(const CauchyArguments& arguments, void* y) {
-  const dim3 grid(pieces(arguments.points, threads * each), arguments.rows);
+  const std::int64_t tiles = pieces(arguments.points, threads * each);
+  const dim3 grid(static_cast<unsigned>(tiles * arguments.rows));
   each_group(arguments, [&](auto zero, auto sums, int first) {
     using T = decltype(zero);
-    launch("cauchy", cauchy_kernel<T, sums>, grid, threads, 0, arguments.stream, arguments, first, static_cast<T*>(y));
+    launch("cauchy", cauchy_kernel<T, sums>, grid, threads, 0, arguments.stream, arguments, first,
+           static_cast<int>(tiles), static_cast<T*>(y));
   });
 }
 
 CauchyParts cauchy_parts(const CauchyArguments& arguments) {
-  return {pieces(arguments.points, back_tile), pieces(arguments.sums, most_sums)};
+  return {point_shares(pieces(arguments.points, back_tile), arguments.rows, arguments.pairs),
+          pieces(arguments.sums, most_sums)};
 }
 
 void cauchy_backward(const CauchyArguments& arguments, const void* dy, double* v_parts, double* pole_parts) {
   const CauchyParts parts = cauchy_parts(arguments);
-  const dim3 grid(parts.tiles, arguments.rows, pieces(arguments.pairs, 32));
+  const dim3 grid(static_cast<unsigned>(parts.shares * arguments.rows), 1,
+                  static_cast<unsigned>(pieces(arguments.pairs, 32)));
   each_group(arguments, [&](auto zero, auto sums, int first) {
     using T = decltype(zero);
     launch("cauchy_backward", cauchy_backward_kernel<T, sums>, grid, threads, 0, arguments.stream, arguments, first,
-           static_cast<int>(parts.groups), static_cast<const T*>(dy), v_parts, pole_parts);
+           static_cast<int>(parts.groups), static_cast<int>(parts.shares), static_cast<const T*>(dy), v_parts,
+           pole_parts);
   });
 }
 
