@@ -15,6 +15,7 @@ using test::write_bytes;
 Config copying() {
   Config config;
   config.task.name = "copying";
+  config.model.init = "zero";  // as a config that was read has it
   config.train.batch = 7;
   return config;
 }
