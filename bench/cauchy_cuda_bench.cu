@@ -55,8 +55,8 @@ void measure(const char* what, std::int64_t rows, std::int64_t sums, std::int64_
   const DeviceArray<float> y(results), dy(std::vector<float>(results, 1.0f));
   CauchyArguments arguments{rows, sums, pairs, points, Type::float32, v.get(), l.get(), s.get(), nullptr};
   const CauchyParts parts = cauchy_parts(arguments);
-  const std::size_t v_numbers = 2 * parts.blocks * rows * sums * pairs;
-  const std::size_t pole_numbers = 2 * parts.blocks * parts.groups * rows * pairs;
+  const std::size_t v_numbers = 2 * parts.shares * rows * sums * pairs;
+  const std::size_t pole_numbers = 2 * parts.shares * parts.groups * rows * pairs;
   const DeviceArray<double> v_parts(v_numbers), pole_parts(pole_numbers);
   const double forward = 1e-3 * microseconds([&](cudaStream_t stream) {
                            arguments.stream = stream;

@@ -117,28 +117,13 @@ TEST(Optimizer, ScheduleIsWarmUpThenCosine) {
   EXPECT_EQ(schedule_factor(config, 0), 1);
 }
 
-// One step of AdamW from zero moments moves a parameter by its learning rate, and decay by lr * decay * value.
-TEST(Optimizer, GroupsOfStateSpaces) {
+TEST(Optimizer, ALearningRateOfZeroFreezesAGroup) {
   OptimizerConfig config;
   config.lr = 0.1;
-  config.weight_decay = 0.5;
-  config.ssm_lr = 0.01;
-  config.ssm_weight_decay = 0;
-  config.dt_lr = 0.02;
+  config.ssm_lr = 0;
   NamedTensors parameters;
   for (const char* name : {"a_real", "a_imag", "b", "p", "dt", "c", "d"})
     parameters.emplace_back(std::string("blocks.0.layer.") + name, at::ones({2}, at::kDouble).set_requires_grad(true));
-  Optimizer optimizer(parameters, {}, config);
-  for (const auto& [name, parameter] : parameters) parameter.mutable_grad() = at::ones({2}, at::kDouble);
-  optimizer.begin_step();
-  optimizer.update(at::ones({}, at::kDouble), at::zeros({}, at::kFloat));
-  for (const auto& [name, parameter] : parameters) {
-    const std::string last = name.substr(name.rfind('.') + 1);
-    const double moved = last == "dt" ? 0.02 : last == "c" || last == "d" ? 0.1 + 0.1 * 0.5 : 0.01;
-    EXPECT_NEAR(parameter[0].item<double>(), 1 - moved, 1e-8) << name;
-  }
-  config.dt_lr.reset();
-  config.ssm_lr = 0;
   EXPECT_EQ(Optimizer(parameters, {}, config).trained().size(), 2u);
   config.dt_lr = 0.02;
   EXPECT_EQ(Optimizer(parameters, {}, config).trained().size(), 3u);

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import COMMAND
 from training_runs import refused, rows, same_run
@@ -40,13 +41,17 @@ def test_trains_and_gives_the_same_bits_again(rtf, tmp_path, task, layer):
 
 @pytest.mark.parametrize("file", sorted((EXPERIMENTS / "synthetics").glob("*.yaml")), ids=lambda file: file.stem)
 def test_synthetic_configs_train(rtf, tmp_path, file):
-    small = ["model.order=8", "train.steps=20", "train.batch=2", "train.threads=1", "task.train_size=40", "task.val_size=2"]
+    small = ["model.order=8", "train.steps=20", "train.batch=2", "train.threads=1", "task.train_size=40", "task.val_size=2",
+             "log.every=1"]  # fmt: skip
     if file.stem.startswith("copying"):
         small += ["model.channels=8", "model.layers=1", "task.memory=16"]
     else:
         small += ["model.channels=4", "task.length=128", *(["task.window=32"] if "reconstruct" in file.stem else ["task.lag=32"])]
-    rtf("train", file, *small, "--out", "run")
-    assert (tmp_path / "run" / "checkpoints" / "latest.safetensors").exists()
+    for name in ("one", "two"):
+        rtf("train", file, *small, "--out", name)
+    same_run(tmp_path / "one", tmp_path / "two")
+    losses = [float(row["loss"]) for row in rows(tmp_path / "one") if row["split"] == "train"]
+    assert len(losses) == 20 and np.isfinite(losses).all()
 
 
 def test_export_takes_rtf_alone(rtf, rtf_raw, tmp_path):

@@ -1,6 +1,8 @@
 """The tasks of the Long Range Arena: batches against NumPy, and every config trained for a few steps at reduced width."""
 
+import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import data_sets
@@ -11,7 +13,8 @@ from safetensors import safe_open
 from training_runs import contents, refused, rows, same_run, status
 
 ROOT = Path(__file__).parent.parent
-CONFIGS = sorted(path.stem for path in (ROOT / "experiments" / "lra").glob("*.yaml"))
+LRA = ROOT / "experiments" / "lra"
+CONFIGS = sorted(path.stem for path in LRA.glob("*.yaml"))
 if not (Path(COMMAND).resolve().parent / "rtf-train").exists():
     pytest.skip("built without training", allow_module_level=True)
 
@@ -43,36 +46,65 @@ def task_of(config):
     return "image" if config.startswith("init_") else config.split("_")[0]
 
 
+def settings(file):
+    """The keys of a config file over those of the file that it includes."""
+    text, found, section = file.read_text(), {}, ""
+    for name in re.findall(r"^include: (\S+)$", text, re.M):
+        found = settings(file.parent / name)
+    for indent, key, value in re.findall(r"^( *)(\w+):(.*)$", text, re.M):
+        section = section if indent else key
+        found[f"{section}.{key}"] = value.strip()
+    return found
+
+
+def sharing(config):
+    """Whether every channel has a system of its own; otherwise one is for all of them."""
+    own = settings(LRA / f"{config}.yaml")
+    assert own["model.denominators"] in ("1", own["model.channels"])
+    return own["model.denominators"] != "1"
+
+
 def small(config, path):
     """A config at a width and a batch that the CPU trains in a moment, still with its own shape of model."""
-    own = (ROOT / "experiments" / "lra" / f"{config}.yaml").read_text() + (
-        ROOT / "experiments" / "lra" / f"{task_of(config)}.yaml"
-    ).read_text()
-    denominators = "denominators: 256" in own
-    layers, channels, batch = (1, 4, 2) if task_of(config) == "pathx" else (2, 8, 4)
-    return [ROOT / "experiments" / "lra" / f"{config}.yaml", f"data.path={path}", f"model.layers={layers}",
-            f"model.channels={channels}", "model.order=4", f"model.denominators={channels if denominators else 1}",
-            f"train.batch={batch}", "train.eval_batch=3",
+    layers, channels, batch = (1, 2, 1) if task_of(config) == "pathx" else (2, 8, 4)
+    return [LRA / f"{config}.yaml", f"data.path={path}", f"model.layers={layers}", f"model.channels={channels}",
+            "model.order=4", f"model.denominators={channels if sharing(config) else 1}",
+            *(["model.blocks=2"] if config.endswith("_s5") else []), f"train.batch={batch}", "train.eval_batch=3",
             "train.steps=20", "train.threads=1", "optimizer.warmup=4", "optimizer.total=40", "log.every=1",
-            "checkpoint.every_minutes=0", "-q"]  # fmt: skip
+            "log.poles_every=0", "checkpoint.every_minutes=0", "-q"]  # fmt: skip
 
 
 @pytest.mark.parametrize("config", CONFIGS)
 def test_every_config_trains(rtf, tmp_path, data, config):
     arguments = small(config, data(task_of(config))[0])
-    rtf("train", *arguments, "--out", "run")
+    # The same seed gives the same bits, another one others.
+    runs = {"run": [], "again": []} | ({"other": ["train.seed=77"]} if config in WRITE else {})
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda run: rtf("train", *arguments, *runs[run], "--out", run), runs))
+    same_run(tmp_path / "run", tmp_path / "again")
+    assert "other" not in runs or rows(tmp_path / "run") != rows(tmp_path / "other")
     steps = [float(row["loss"]) for row in rows(tmp_path / "run") if row["split"] == "train"]
     assert len(steps) == 20 and np.isfinite(steps).all()
     assert status(tmp_path / "run")["state"] == "finished" and status(tmp_path / "run")["metric"] == "accuracy"
     splits = {row["split"] for row in rows(tmp_path / "run")}
     assert splits == ({"train", "val"} if task_of(config) == "text" else {"train", "val", "test"})
-    if config not in WRITE:
-        return
-    # The same seed gives the same bits, another one others.
-    rtf("train", *arguments, "--out", "again")
-    same_run(tmp_path / "run", tmp_path / "again")
-    rtf("train", *arguments, "train.seed=77", "--out", "other")
-    assert rows(tmp_path / "run") != rows(tmp_path / "other")
+    layer = next((word for word in config.split("_") if word in ("s4", "s4d", "s5", "spacetime")), "rtf")
+    assert re.search(r"^  layer: (\w+)", (tmp_path / "run" / "config.yaml").read_text(), re.M)[1] == layer
+
+
+def test_systems_are_shared_as_the_specification_says():
+    own = {config for config in CONFIGS if sharing(config)}
+    pictures = {config for config in CONFIGS if config.startswith("path") and not config.endswith("_s5")}
+    assert own == pictures | {"image_spacetime", "image_spacetime_paper"}
+
+
+def test_shortened_schedules_keep_their_shape():
+    for config, part in [(config, 10 if config.endswith("_tenth") else 20) for config in CONFIGS if config.endswith("th")]:
+        short, whole = (settings(LRA / f"{name}.yaml") for name in (config, config.rsplit("_", 1)[0]))
+        for key in ("optimizer.warmup", "optimizer.total"):
+            assert int(short.pop(key)) * part == int(whole.pop(key))
+        assert short.pop("train.steps") == settings(LRA / f"{config}.yaml")["optimizer.total"]
+        assert short == whole | {"include.include": short["include.include"]}
 
 
 def test_the_arena_learns(rtf, tmp_path, data):

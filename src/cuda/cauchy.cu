@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "cuda/cauchy.h"
 #include "cuda/launch.h"
 #include "cuda/pair_lanes.h"
@@ -15,10 +13,9 @@ constexpr int threads = 128;
 constexpr int each = 4;       // points of a thread
 constexpr int chunk = 64;     // pairs in shared memory
 constexpr int most_sums = 6;  // that share a reciprocal: all of a bidirectional S4 of rank 1
-// Points in shared memory while the gradient is added up, and how many blocks keep a GPU busy.
+// Points in shared memory while the gradient is added up.
 template <class T>
 constexpr int back_tile = 1024 / sizeof(T);
-constexpr std::int64_t enough_blocks = 2048;
 
 // A number and what rounding took off it: near a pole a^2 + b^2 - s^2 keeps its digits in float32.
 template <class T>
@@ -78,13 +75,13 @@ __device__ __forceinline__ void quotient(const Pole<T>& pole, const Split<T>& s,
   r = p * d;
 }
 
-// A block has `threads * each` points of a row, and `sums` of its sums.
+// A block has `threads * each` points of a row, and `sums` of its sums; blockIdx.x counts rows of `tiles` blocks.
 template <class T, int sums>
-__global__ void __launch_bounds__(threads) cauchy_kernel(CauchyArguments arguments, int first_sum, T* y) {
+__global__ void __launch_bounds__(threads) cauchy_kernel(CauchyArguments arguments, int first_sum, int tiles, T* y) {
   __shared__ Pole<T> poles[chunk];
   __shared__ Coefficient<T> coefficients[chunk][sums];
-  const std::int64_t row = blockIdx.y, pairs = arguments.pairs, points = arguments.points;
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * threads * each + threadIdx.x;
+  const std::int64_t row = blockIdx.x / tiles, pairs = arguments.pairs, points = arguments.points;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x % tiles) * threads * each + threadIdx.x;
   const auto point = [&](int i) {
     const std::int64_t at = first + i * threads;
     return arguments.points_at[at < points ? at : points - 1];
@@ -147,10 +144,10 @@ struct alignas(2 * sizeof(T)) Gradient {
   T real, imaginary;
 };
 
-// A lane a pair, so that sums over points need no exchange until the end: blockIdx = (points, row, 32 pairs), where a
-// block goes through several tiles of points. A point adds W = U r - 2 a (G s^2 + H) d to the product of y and its
-// gradient, where U = sum alpha s h - beta g, G = sum alpha g and H = sum beta s h over the sums. The slope of W is
-// U d - 2 r W along p, and -s^2 d W along 4 a^2.
+// A lane a pair, so that sums over points need no exchange until the end. blockIdx.x counts rows of `shares` blocks,
+// each of which has every `shares`-th tile of points; blockIdx.z counts 32 pairs. A point adds W = U r - 2 a (G s^2 +
+// H) d to the product of y and its gradient, where U = sum alpha s h - beta g, G = sum alpha g and H = sum beta s h
+// over the sums. The slope of W is U d - 2 r W along p, and -s^2 d W along 4 a^2.
 template <class T, int sums>
 __global__ void __launch_bounds__(threads)
     cauchy_backward_kernel(CauchyArguments arguments, int first_sum, CauchyParts parts, const T* dy, double* v_parts,
@@ -158,7 +155,9 @@ __global__ void __launch_bounds__(threads)
   constexpr int tile = back_tile<T>;
   __shared__ Split<T> s[tile];
   __shared__ Gradient<T> gradients[tile][sums];
-  const std::int64_t row = blockIdx.y, pairs = arguments.pairs, points = arguments.points;
+  const int shares = static_cast<int>(parts.shares);
+  const std::int64_t row = blockIdx.x / shares, share = blockIdx.x % shares;
+  const std::int64_t pairs = arguments.pairs, points = arguments.points;
   const PairLanes lanes(pairs);
   double a = -1, b = 0, v[sums][2] = {};
   if (lanes.inside) {
@@ -176,9 +175,7 @@ __global__ void __launch_bounds__(threads)
   for (int m = 0; m < sums; ++m) c[m] = coefficient_of<T>(v[m], a, b);
   // Of every sum s h r, g r, s^2 g d and s h d; then U d, r W and s^2 d W.
   T total[4 * sums + 3] = {};
-  for (std::int64_t part = 0; part < parts.tiles_each; ++part) {
-    const std::int64_t first = (blockIdx.x * parts.tiles_each + part) * tile;
-    if (first >= points) break;
+  for (std::int64_t first = share * tile; first < points; first += std::int64_t{shares} * tile) {
     const int count = static_cast<int>(points - first < tile ? points - first : tile);
     __syncthreads();
     for (int i = threadIdx.x; i < count; i += threads) {
@@ -220,8 +217,7 @@ __global__ void __launch_bounds__(threads)
   for (int m = 0; m < sums; ++m) {
     const double to_alpha = sum[4 * m] - 2 * a * sum[4 * m + 2], to_beta = -sum[4 * m + 1] - 2 * a * sum[4 * m + 3];
     const double alpha = 2 * v[m][0], beta = 2 * (v[m][0] * a + v[m][1] * b);
-    double* to =
-        v_parts + 2 * (((blockIdx.x * arguments.rows + row) * arguments.sums + first_sum + m) * pairs + lanes.pair);
+    double* to = v_parts + 2 * (((share * arguments.rows + row) * arguments.sums + first_sum + m) * pairs + lanes.pair);
     to[0] = 2 * to_alpha + 2 * a * to_beta;
     to[1] = 2 * b * to_beta;
     // Through beta, and through the 2 a of e.
@@ -229,10 +225,7 @@ __global__ void __launch_bounds__(threads)
     to_b += 2 * v[m][1] * to_beta;
   }
   double* to =
-      pole_parts +
-      2 * (((static_cast<std::int64_t>(blockIdx.x) * parts.groups + first_sum / most_sums) * arguments.rows + row) *
-               pairs +
-           lanes.pair);
+      pole_parts + 2 * (((share * parts.groups + first_sum / most_sums) * arguments.rows + row) * pairs + lanes.pair);
   to[0] = to_a;
   to[1] = to_b;
 }
@@ -253,25 +246,25 @@ void each_group(const CauchyArguments& arguments, Run run) {
 }  // namespace
 
 void cauchy(const CauchyArguments& arguments, void* y) {
-  const dim3 grid(pieces(arguments.points, threads * each), arguments.rows);
+  const std::int64_t tiles = pieces(arguments.points, threads * each);
+  const dim3 grid(static_cast<unsigned>(tiles * arguments.rows));
   each_group(arguments, [&](auto zero, auto sums, int first) {
     using T = decltype(zero);
-    launch("cauchy", cauchy_kernel<T, sums>, grid, threads, 0, arguments.stream, arguments, first, static_cast<T*>(y));
+    launch("cauchy", cauchy_kernel<T, sums>, grid, threads, 0, arguments.stream, arguments, first,
+           static_cast<int>(tiles), static_cast<T*>(y));
   });
 }
 
 CauchyParts cauchy_parts(const CauchyArguments& arguments) {
   const bool wide = arguments.type == Type::float64;
   const std::int64_t tiles = pieces(arguments.points, wide ? back_tile<double> : back_tile<float>);
-  const std::int64_t blocks = tiles * arguments.rows * pieces(arguments.pairs, 32);
-  // Every part is written and read once more: no more of them than fill the GPU.
-  const std::int64_t tiles_each = std::clamp<std::int64_t>(blocks / enough_blocks, 1, tiles);
-  return {pieces(tiles, tiles_each), tiles_each, pieces(arguments.sums, most_sums)};
+  return {point_shares(tiles, arguments.rows, arguments.pairs), pieces(arguments.sums, most_sums)};
 }
 
 void cauchy_backward(const CauchyArguments& arguments, const void* dy, double* v_parts, double* pole_parts) {
   const CauchyParts parts = cauchy_parts(arguments);
-  const dim3 grid(parts.blocks, arguments.rows, pieces(arguments.pairs, 32));
+  const dim3 grid(static_cast<unsigned>(parts.shares * arguments.rows), 1,
+                  static_cast<unsigned>(pieces(arguments.pairs, 32)));
   each_group(arguments, [&](auto zero, auto sums, int first) {
     using T = decltype(zero);
     launch("cauchy_backward", cauchy_backward_kernel<T, sums>, grid, threads, 0, arguments.stream, arguments, first,

@@ -22,10 +22,10 @@ struct CauchyArguments {
 // y (rows, sums, points, 2)
 void cauchy(const CauchyArguments& arguments, void* y);
 
-// The gradients in parts to be added up: to v (blocks, rows, sums, pairs, 2), to the poles (blocks, groups, rows,
-// pairs, 2), both float64. A block goes through `tiles_each` tiles of points.
+// The gradients in parts to be added up: to v (shares, rows, sums, pairs, 2), to the poles (shares, groups, rows,
+// pairs, 2), both float64. Their number does not grow with that of the points.
 struct CauchyParts {
-  std::int64_t blocks, tiles_each, groups;
+  std::int64_t shares, groups;
 };
 CauchyParts cauchy_parts(const CauchyArguments& arguments);
 void cauchy_backward(const CauchyArguments& arguments, const void* dy, double* v_parts, double* pole_parts);

@@ -2,9 +2,17 @@
 // than pairs, the rest share the points; every warp and every such share is a stream.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace rtf::cuda {
+
+// The blocks that share the tiles of points of a row: enough in all to fill any device, and so few that their partial
+// sums do not grow with the number of points.
+inline std::int64_t point_shares(std::int64_t tiles, std::int64_t rows, std::int64_t pairs) {
+  constexpr std::int64_t enough = 2048;
+  return std::max<std::int64_t>(1, std::min(tiles, enough / std::max<std::int64_t>(1, rows * ((pairs + 31) / 32))));
+}
 
 struct PairLanes {
   std::int64_t pair;  // this thread's

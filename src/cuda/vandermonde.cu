@@ -38,13 +38,14 @@ __device__ Complex<T> narrow(const Complex<double>& x) {
 // A block has `stretches` stretches of a row: lag = first + stretch i + threads q + thread. The powers of a pair are
 // products of z^(threads q + thread), which a thread keeps for all i, and 2 c z^(first + stretch i), which all threads
 // share: two operations a lag and pair. Few powers are made in double, one warp for each kind, and the others of them.
+// blockIdx.x counts rows of `tiles` blocks.
 template <class T, int stretches>
-__global__ void __launch_bounds__(threads) vandermonde_kernel(VandermondeArguments arguments, T* k) {
+__global__ void __launch_bounds__(threads) vandermonde_kernel(VandermondeArguments arguments, int tiles, T* k) {
   __shared__ Complex<T> start[chunk][stretches], small[chunk][32], large[chunk][warps], step[chunk];
   __shared__ Complex<T> digit[chunk][digits];  // z^1, z^2, z^4, ...
   static_assert(threads / chunk == 4 && warps == 4, "a warp for each kind of powers");
-  const std::int64_t row = blockIdx.y, pairs = arguments.pairs;
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * stretch * stretches;
+  const std::int64_t row = blockIdx.x / tiles, pairs = arguments.pairs;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x % tiles) * stretch * stretches;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   T sum[stretches][columns] = {};
   for (std::int64_t begin = 0; begin < pairs; begin += chunk) {
@@ -109,53 +110,64 @@ __global__ void __launch_bounds__(threads) vandermonde_kernel(VandermondeArgumen
     }
 }
 
-// A lane a pair: blockIdx = (tile of lags, row, 32 pairs). Each stream has a part of the tile, and goes through
-// `back_rows` pieces of it at once, which share their powers of z but for a factor.
+// A lane a pair. blockIdx.x counts rows of `shares` blocks, each of which has every `shares`-th tile of lags;
+// blockIdx.z counts 32 pairs. Each stream has a part of the tile, and goes through `back_rows` pieces of it at once,
+// which share their powers of z but for a factor.
 template <class T>
 __global__ void __launch_bounds__(threads)
-    vandermonde_backward_kernel(VandermondeArguments arguments, const T* dk, double* c_parts, double* log_z_parts) {
+    vandermonde_backward_kernel(VandermondeArguments arguments, int shares, const T* dk, double* c_parts,
+                                double* log_z_parts) {
   __shared__ T gradient[back_tile];
-  const std::int64_t row = blockIdx.y, pairs = arguments.pairs;
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * back_tile;
-  for (int i = threadIdx.x; i < back_tile; i += threads)
-    gradient[i] = first + i < arguments.length ? dk[row * arguments.length + first + i] : T(0);
-  __syncthreads();
+  const std::int64_t row = blockIdx.x / shares, share = blockIdx.x % shares;
+  const std::int64_t pairs = arguments.pairs, length = arguments.length;
   const PairLanes lanes(pairs);
   const std::int64_t at = 2 * (row * pairs + (lanes.inside ? lanes.pair : 0));
   const double* log_z = arguments.log_z + at;
   const int piece = back_tile / lanes.streams / back_rows, begin = lanes.stream * piece * back_rows;  // 2 to 64 lags
   const Complex<T> z = narrow<T>(power(log_z, 1));
-  Complex<T> w = {1, 0}, sums[back_rows] = {}, moments[back_rows] = {};  // of g z^j and of j g z^j, j inside the piece
-  for (int j = 0; j < piece; ++j) {
-    const Complex<T> weighted = {static_cast<T>(j) * w.re, static_cast<T>(j) * w.im};
+  const Complex<double> on = power(log_z, piece);
+  double all[4] = {};  // of g z^t, then of t g z^t
+  for (std::int64_t first = share * back_tile; first < length; first += std::int64_t{shares} * back_tile) {
+    __syncthreads();
+    for (int i = threadIdx.x; i < back_tile; i += threads)
+      gradient[i] = first + i < length ? dk[row * length + first + i] : T(0);
+    __syncthreads();
+    Complex<T> w = {1, 0}, sums[back_rows] = {},
+               moments[back_rows] = {};  // of g z^j and of j g z^j, j inside the piece
+    for (int j = 0; j < piece; ++j) {
+      const Complex<T> weighted = {static_cast<T>(j) * w.re, static_cast<T>(j) * w.im};
+#pragma unroll
+      for (int i = 0; i < back_rows; ++i) {
+        const T g = gradient[begin + i * piece + j];
+        sums[i] = {fma(g, w.re, sums[i].re), fma(g, w.im, sums[i].im)};
+        moments[i] = {fma(g, weighted.re, moments[i].re), fma(g, weighted.im, moments[i].im)};
+      }
+      w = multiply(w, z);
+    }
+    T total[4] = {};  // as `all`, t counted from the tile's first lag
+    Complex<double> before = power(log_z, static_cast<double>(first + begin));
 #pragma unroll
     for (int i = 0; i < back_rows; ++i) {
-      const T g = gradient[begin + i * piece + j];
-      sums[i] = {fma(g, w.re, sums[i].re), fma(g, w.im, sums[i].im)};
-      moments[i] = {fma(g, weighted.re, moments[i].re), fma(g, weighted.im, moments[i].im)};
+      const Complex<T> factor = narrow<T>(before), s = multiply(factor, sums[i]), m = multiply(factor, moments[i]);
+      const T lag = static_cast<T>(begin + i * piece);
+      total[0] += s.re;
+      total[1] += s.im;
+      total[2] += fma(lag, s.re, m.re);
+      total[3] += fma(lag, s.im, m.im);
+      before = multiply(before, on);
     }
-    w = multiply(w, z);
-  }
-  T total[4] = {};  // of g z^t, then of t g z^t, t counted from the tile's first lag
-  Complex<double> before = power(log_z, static_cast<double>(first + begin));
-  const Complex<double> on = power(log_z, piece);
-#pragma unroll
-  for (int i = 0; i < back_rows; ++i) {
-    const Complex<T> factor = narrow<T>(before), s = multiply(factor, sums[i]), m = multiply(factor, moments[i]);
-    const T lag = static_cast<T>(begin + i * piece);
-    total[0] += s.re;
-    total[1] += s.im;
-    total[2] += fma(lag, s.re, m.re);
-    total[3] += fma(lag, s.im, m.im);
-    before = multiply(before, on);
+    const double lag = static_cast<double>(first);
+    all[0] += total[0];
+    all[1] += total[1];
+    all[2] += fma(lag, static_cast<double>(total[0]), static_cast<double>(total[2]));
+    all[3] += fma(lag, static_cast<double>(total[1]), static_cast<double>(total[3]));
   }
   double sum[4];
-  if (!lanes.add_streams<threads>(total, sum)) return;
+  if (!lanes.add_streams<threads>(all, sum)) return;
   // k = 2 Re(c z^t): its gradients are 2 conj(z^t) and 2 t conj(c z^t).
-  const double lag = static_cast<double>(first);
-  const Complex<double> moment = {fma(lag, sum[0], sum[2]), fma(lag, sum[1], sum[3])};
-  const Complex<double> to = multiply(Complex<double>{arguments.c[at], arguments.c[at + 1]}, moment);
-  const std::int64_t part = blockIdx.x * arguments.rows * pairs * 2 + at;
+  const Complex<double> to =
+      multiply(Complex<double>{arguments.c[at], arguments.c[at + 1]}, Complex<double>{sum[2], sum[3]});
+  const std::int64_t part = share * arguments.rows * pairs * 2 + at;
   c_parts[part] = 2 * sum[0];
   c_parts[part + 1] = -2 * sum[1];
   log_z_parts[part] = 2 * to.re;
@@ -164,8 +176,8 @@ __global__ void __launch_bounds__(threads)
 
 }  // namespace
 
-std::int64_t vandermonde_tiles(const VandermondeArguments& arguments) {
-  return (arguments.length + back_tile - 1) / back_tile;
+std::int64_t vandermonde_shares(const VandermondeArguments& arguments) {
+  return point_shares((arguments.length + back_tile - 1) / back_tile, arguments.rows, arguments.pairs);
 }
 
 void vandermonde(const VandermondeArguments& arguments, void* k) {
@@ -175,19 +187,22 @@ void vandermonde(const VandermondeArguments& arguments, void* k) {
     using T = Arithmetic<decltype(zero)>;
     with_one_of<2, 4, 8>(wanted, [&](auto stretches) {
       constexpr int tile = stretch * stretches;
-      const dim3 grid((arguments.length + tile - 1) / tile, arguments.rows);
+      const std::int64_t tiles = (arguments.length + tile - 1) / tile;
+      const dim3 grid(static_cast<unsigned>(tiles * arguments.rows));
       launch("vandermonde", vandermonde_kernel<T, stretches>, grid, threads, 0, arguments.stream, arguments,
-             static_cast<T*>(k));
+             static_cast<int>(tiles), static_cast<T*>(k));
     });
   });
 }
 
 void vandermonde_backward(const VandermondeArguments& arguments, const void* dk, double* c_parts, double* log_z_parts) {
-  const dim3 grid(vandermonde_tiles(arguments), arguments.rows, (arguments.pairs + 31) / 32);
+  const std::int64_t shares = vandermonde_shares(arguments);
+  const dim3 grid(static_cast<unsigned>(shares * arguments.rows), 1,
+                  static_cast<unsigned>((arguments.pairs + 31) / 32));
   with_type(arguments.type, [&](auto zero) {
     using T = Arithmetic<decltype(zero)>;
     launch("vandermonde_backward", vandermonde_backward_kernel<T>, grid, threads, 0, arguments.stream, arguments,
-           static_cast<const T*>(dk), c_parts, log_z_parts);
+           static_cast<int>(shares), static_cast<const T*>(dk), c_parts, log_z_parts);
   });
 }
 

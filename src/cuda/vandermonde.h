@@ -21,8 +21,8 @@ struct VandermondeArguments {
 // k (rows, length)
 void vandermonde(const VandermondeArguments& arguments, void* k);
 
-// The gradients in parts to be added up, (tiles, rows, pairs, 2), float64.
-std::int64_t vandermonde_tiles(const VandermondeArguments& arguments);
+// The gradients in parts to be added up, (shares, rows, pairs, 2), float64. Their number does not grow with the length.
+std::int64_t vandermonde_shares(const VandermondeArguments& arguments);
 void vandermonde_backward(const VandermondeArguments& arguments, const void* dk, double* c_parts, double* log_z_parts);
 
 }  // namespace rtf::cuda

@@ -23,7 +23,7 @@ CauchySizes sizes_of(const Tensor& v) {
 Tensor cauchy_cpu(const Tensor& v, const Tensor& poles, const Tensor& points) {
   check_cauchy("cauchy", v, poles, points);
   const Tensor y = at::empty({v.size(0), v.size(1), points.size(0)}, v.options());
-  const Tensor vv = v.to(at::kComplexDouble).contiguous(), pp = poles.to(at::kComplexDouble).contiguous();
+  const Tensor vv = wide(v), pp = wide(poles);
   const Tensor s = points.to(at::kDouble).contiguous();
   with_type(c10::toRealValueType(y.scalar_type()), [&](auto zero) {
     using T = decltype(zero);
@@ -37,7 +37,7 @@ Pair cauchy_backward_cpu(const Tensor& dy, const Tensor& v, const Tensor& poles,
   check_cauchy("cauchy_backward", v, poles, points);
   check_shape("cauchy_backward", "dy", dy, {v.size(0), v.size(1), points.size(0)});
   const Tensor gradient = dy.to(v.scalar_type()).resolve_conj().contiguous();
-  const Tensor vv = v.to(at::kComplexDouble).contiguous(), pp = poles.to(at::kComplexDouble).contiguous();
+  const Tensor vv = wide(v), pp = wide(poles);
   const Tensor s = points.to(at::kDouble).contiguous(), dv = at::empty_like(vv), dp = at::empty_like(pp);
   with_type(c10::toRealValueType(v.scalar_type()), [&](auto zero) {
     using T = decltype(zero);

@@ -8,6 +8,9 @@
 
 namespace rtf::ops {
 
+// What describes a system, as the sums over its poles read it: complex128, contiguous.
+inline at::Tensor wide(const at::Tensor& complex) { return complex.to(at::kComplexDouble).resolve_conj().contiguous(); }
+
 // A contiguous complex tensor of T.
 template <class T = double>
 std::span<const std::complex<T>> complex_values(const at::Tensor& contiguous) {

@@ -22,15 +22,6 @@ namespace {
 
 using at::Tensor;
 
-// What is drawn for one layer, each from a seed of its own.
-enum class RTFDraw : uint32_t { coefficients, free_numbers, sigma };
-
-uint64_t draw_seed(const RTFOptions& options, RTFDraw draw) {
-  const auto words = philox({static_cast<uint32_t>(options.index), static_cast<uint32_t>(draw), 0, 0},
-                            {static_cast<uint32_t>(options.seed), static_cast<uint32_t>(options.seed >> 32)});
-  return uint64_t{words[1]} << 32 | words[0];
-}
-
 Tensor to_parameter(const std::vector<double>& values, at::IntArrayRef shape) {
   return at::tensor(values, at::kFloat).view(shape);
 }
@@ -86,13 +77,13 @@ RTFImpl::RTFImpl(RTFOptions options_) : options(std::move(options_)) {
   check(options);
   const int64_t directions = options.bidirectional ? 2 : 1;
   const int64_t channels = directions * options.channels, denominators = directions * options.denominators;
-  const auto draw = [&](int64_t rows, int64_t order, RTFDraw what) {
+  const auto draw = [&](int64_t rows, int64_t order, Draw what) {
     return rtf::initialize(options.init, options.initial_gain, rows, denominators, order, options.length,
                            draw_seed(options, what));
   };
-  const auto initial = draw(channels, options.order, RTFDraw::coefficients);
+  const auto initial = draw(channels, options.order, Draw::coefficients);
   if (options.constraint == Constraint::montel_paper) {
-    auto free = draw(denominators, options.order + 1, RTFDraw::free_numbers).a;
+    auto free = draw(denominators, options.order + 1, Draw::free_numbers).a;
     // All zero cannot be normalised; a last number of 1 gives the same a = 0.
     if (options.init == Init::zero)
       for (size_t last = options.order; last < free.size(); last += options.order + 1) free[last] = 1;
@@ -103,7 +94,7 @@ RTFImpl::RTFImpl(RTFOptions options_) : options(std::move(options_)) {
   b = register_parameter("b", to_parameter(initial.b, {channels, options.order}));
   h0 = register_parameter("h0", to_parameter(initial.h0, {channels}));
   if (options.constraint == Constraint::montel) {
-    const Random random(draw_seed(options, RTFDraw::sigma));
+    const Random random(draw_seed(options, Draw::sigma));
     std::vector<double> values(denominators);
     for (size_t i = 0; i < values.size(); ++i) values[i] = random.uniform(i);
     sigma = register_parameter("sigma", to_parameter(values, {denominators}));

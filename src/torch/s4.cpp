@@ -14,8 +14,6 @@ using at::Tensor;
 
 namespace {
 
-Tensor complex_state(const Tensor& state) { return at::view_as_complex(state.contiguous().unflatten(-1, {-1, 2})); }
-
 // sum over all states of conj(p) x, half of them and their conjugates: real.
 Tensor project_on(const Tensor& p, const Tensor& x) { return 2 * at::real(p.conj() * x).sum(-1); }
 
@@ -184,7 +182,7 @@ Realization S4Impl::realize() const {
 
 std::tuple<Tensor, Tensor> S4Impl::step(const Realization& at, const Tensor& u, const Tensor& state) const {
   const Tensor &forward = at[0], &inverse = at[1], &vectors = at[2], &small = at[3];
-  const Tensor sample = u.to(at::kDouble), old = complex_state(state);
+  const Tensor sample = u.to(at::kDouble), old = to_complex_state(state);
   const auto vector = [&](int64_t r) { return vectors.select(1, r); };
   Tensor x = forward * old + at[4] * sample.unsqueeze(2);
   for (int64_t r = 0; r < options.rank; ++r) x = x - vector(r) * project_on(vector(r), old).unsqueeze(2);
@@ -194,7 +192,7 @@ std::tuple<Tensor, Tensor> S4Impl::step(const Realization& at, const Tensor& u, 
   const auto inner = solve_small(small.unsqueeze(0).permute({0, 2, 3, 1}), at::stack(projections, 1), options.rank);
   for (int64_t r = 0; r < options.rank; ++r) x = x - inverse * vector(r) * inner[r].unsqueeze(2);
   const Tensor y = 2 * at::real(at[5] * x).sum(-1) + at[6] * sample;
-  return {y.to(u.scalar_type()), at::view_as_real(x).flatten(-2)};
+  return {y.to(u.scalar_type()), to_real_state(x)};
 }
 
 void S4Impl::set_length(int64_t length) {

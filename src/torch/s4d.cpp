@@ -11,14 +11,6 @@ namespace rtf::nn {
 
 using at::Tensor;
 
-namespace {
-
-// State of the recurrence, (batch, channels, order) real, as order / 2 complex numbers, and back.
-Tensor complex_state(const Tensor& state) { return at::view_as_complex(state.contiguous().unflatten(-1, {-1, 2})); }
-Tensor real_state(const Tensor& x) { return at::view_as_real(x).flatten(-2); }
-
-}  // namespace
-
 S4DImpl::S4DImpl(const LayerOptions& sizes, const BaselineOptions& baseline) : BaselineImpl("S4D", sizes, baseline) {
   const int64_t order = sizes.order, pairs = order / 2, systems = sizes.denominators;
   TORCH_CHECK(order % 2 == 0, "[rtf::S4D] order is ", order, "; it counts pairs of poles, so an even one is needed");
@@ -74,7 +66,7 @@ Realization S4DImpl::realize() const {
 std::tuple<Tensor, Tensor> S4DImpl::prefill(const Realization& at, const Tensor& u, const Tensor& state) const {
   if (u.size(1) == 0) return {u, state};
   const Tensor &log_z = at[0], z = log_z.exp(), samples = u.to(at::kDouble);
-  Tensor x = complex_state(state);
+  Tensor x = to_complex_state(state);
   std::vector<Tensor> parts;
   for (int64_t first = 0; first < u.size(1); first += scan_chunk) {
     const Tensor part = samples.narrow(1, first, std::min(scan_chunk, u.size(1) - first));
@@ -84,12 +76,12 @@ std::tuple<Tensor, Tensor> S4DImpl::prefill(const Realization& at, const Tensor&
     parts.push_back(2 * at::real(at[2] * states).sum(-1) + at[3] * part);
     x = states.select(1, part.size(1) - 1);
   }
-  return {at::cat(parts, 1).to(u.scalar_type()), real_state(x)};
+  return {at::cat(parts, 1).to(u.scalar_type()), to_real_state(x)};
 }
 
 std::tuple<Tensor, Tensor> S4DImpl::step(const Realization& at, const Tensor& u, const Tensor& state) const {
-  const Tensor sample = u.to(at::kDouble), x = at[0].exp() * complex_state(state) + at[1] * sample.unsqueeze(2);
-  return {(2 * at::real(at[2] * x).sum(-1) + at[3] * sample).to(u.scalar_type()), real_state(x)};
+  const Tensor sample = u.to(at::kDouble), x = at[0].exp() * to_complex_state(state) + at[1] * sample.unsqueeze(2);
+  return {(2 * at::real(at[2] * x).sum(-1) + at[3] * sample).to(u.scalar_type()), to_real_state(x)};
 }
 
 }  // namespace rtf::nn

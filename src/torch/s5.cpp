@@ -16,10 +16,6 @@ using torch::autograd::variable_list;
 
 namespace {
 
-// States as real numbers, (..., pairs) -> (..., 2 pairs): products with b and c are real ones.
-Tensor flat(const Tensor& x) { return at::view_as_real(x.resolve_conj()).flatten(-2); }
-Tensor pairs_of(const Tensor& x) { return at::view_as_complex(x.contiguous().unflatten(-1, {-1, 2})); }
-
 // x with `more` added at the first position.
 Tensor add_first(const Tensor& x, const Tensor& more) {
   const Tensor y = x.clone();
@@ -29,7 +25,7 @@ Tensor add_first(const Tensor& x, const Tensor& more) {
 
 // States of samples [first, first + count): from x, the one before.
 Tensor states_of(const Tensor& u, const Tensor& b, const Tensor& log_z, const Tensor& x) {
-  return scan(add_first(pairs_of(at::matmul(u, b.t())), log_z.exp() * x), log_z);
+  return scan(add_first(to_complex_state(at::matmul(u, b.t())), log_z.exp() * x), log_z);
 }
 
 // y = 2 Re(C x) and the last state, chunk after chunk: the states of one chunk alone are in memory. Kept for the
@@ -45,7 +41,7 @@ struct ScanFunction : torch::autograd::Function<ScanFunction> {
       const Tensor part = u.narrow(1, first, std::min(scan_chunk, u.size(1) - first));
       ahead.push_back(x);
       const Tensor states = states_of(part, b, log_z, x);
-      parts.push_back(at::matmul(flat(states), c));
+      parts.push_back(at::matmul(to_real_state(states), c));
       x = states.select(1, part.size(1) - 1).clone();
     }
     context->save_for_backward({u, log_z, b, c, at::stack(ahead, 0)});
@@ -65,11 +61,11 @@ struct ScanFunction : torch::autograd::Function<ScanFunction> {
       const int64_t first = i * scan_chunk, count = std::min(scan_chunk, u.size(1) - first);
       const Tensor part = u.narrow(1, first, count), states = states_of(part, b, log_z, ahead[i]);
       const Tensor dy = gradients[0].defined() ? gradients[0].narrow(1, first, count) : at::zeros_like(part);
-      const Tensor reversed = add_first(pairs_of(at::matmul(dy, c.t())).flip(1), carried);
+      const Tensor reversed = add_first(to_complex_state(at::matmul(dy, c.t())).flip(1), carried);
       const Tensor dx = scan(reversed, conjugate).flip(1);
-      parts[i] = at::matmul(flat(dx), b);
-      db += at::matmul(flat(dx).flatten(0, 1).t(), part.flatten(0, 1));
-      dc += at::matmul(flat(states).flatten(0, 1).t(), dy.flatten(0, 1));
+      parts[i] = at::matmul(to_real_state(dx), b);
+      db += at::matmul(to_real_state(dx).flatten(0, 1).t(), part.flatten(0, 1));
+      dc += at::matmul(to_real_state(states).flatten(0, 1).t(), dy.flatten(0, 1));
       const Tensor before = at::cat({ahead[i].unsqueeze(1), states.narrow(1, 0, count - 1)}, 1);
       dz += (dx * before.conj()).flatten(0, 1).sum(0);
       carried = back * dx.select(1, 0);
@@ -174,8 +170,8 @@ std::tuple<Tensor, Tensor> S5Impl::prefill(const Realization& at, const Tensor& 
   check_causal();
   if (u.size(1) == 0) return {u, state};
   const Tensor samples = u.to(at::kDouble);
-  const auto [y, x] = run(samples, pairs_of(state), at, 0);
-  return {(y + at[3] * samples).to(u.scalar_type()), flat(x)};
+  const auto [y, x] = run(samples, to_complex_state(state), at, 0);
+  return {(y + at[3] * samples).to(u.scalar_type()), to_real_state(x)};
 }
 
 std::tuple<Tensor, Tensor> S5Impl::step(const Realization& at, const Tensor& u, const Tensor& state) const {

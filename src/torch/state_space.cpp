@@ -14,12 +14,6 @@ using at::Tensor;
 
 namespace {
 
-Random stream(const LayerOptions& sizes, Draw draw) {
-  const auto words = philox({static_cast<uint32_t>(sizes.index), static_cast<uint32_t>(draw), 0, 0},
-                            {static_cast<uint32_t>(sizes.seed), static_cast<uint32_t>(sizes.seed >> 32)});
-  return Random(uint64_t{words[1]} << 32 | words[0]);
-}
-
 template <class Value>
 Tensor filled(at::IntArrayRef shape, Value value) {
   const Tensor result = at::empty(shape, at::kDouble);
@@ -30,13 +24,19 @@ Tensor filled(at::IntArrayRef shape, Value value) {
 
 }  // namespace
 
+uint64_t draw_seed(const LayerOptions& sizes, Draw draw) {
+  const auto words = philox({static_cast<uint32_t>(sizes.index), static_cast<uint32_t>(draw), 0, 0},
+                            {static_cast<uint32_t>(sizes.seed), static_cast<uint32_t>(sizes.seed >> 32)});
+  return uint64_t{words[1]} << 32 | words[0];
+}
+
 Tensor draw_normal(const LayerOptions& sizes, Draw draw, at::IntArrayRef shape) {
-  const Random random = stream(sizes, draw);
+  const Random random(draw_seed(sizes, draw));
   return filled(shape, [&](uint64_t i) { return random.normal(i); });
 }
 
 Tensor draw_uniform(const LayerOptions& sizes, Draw draw, at::IntArrayRef shape) {
-  const Random random = stream(sizes, draw);
+  const Random random(draw_seed(sizes, draw));
   return filled(shape, [&](uint64_t i) { return random.uniform(i); });
 }
 
@@ -50,6 +50,9 @@ Tensor draw_truncated(const LayerOptions& sizes, Draw draw, at::IntArrayRef shap
 
 Tensor to_pairs(const Tensor& complex) { return at::view_as_real(complex.resolve_conj()); }
 Tensor to_complex(const Tensor& pairs) { return at::view_as_complex(pairs.to(at::kDouble).contiguous()); }
+
+Tensor to_real_state(const Tensor& complex) { return at::view_as_real(complex.resolve_conj()).flatten(-2); }
+Tensor to_complex_state(const Tensor& real) { return at::view_as_complex(real.contiguous().unflatten(-1, {-1, 2})); }
 
 Legs legs(int64_t order) {
   const Tensor i = at::arange(order, at::kDouble), p = (i + 0.5).sqrt(), b = (2 * i + 1).sqrt();

@@ -14,8 +14,9 @@ at::Tensor cut(const at::Tensor& u, const at::Tensor& lengths);
 // Of denominators a (rows, order), of at most `most` rows evenly spread.
 PoleReport report_poles(const at::Tensor& denominators, int64_t length, int64_t most);
 
-// What is drawn for one baseline layer, each from a seed of its own.
-enum class Draw : uint32_t { step = 16, input, output, output_imaginary, skip, denominator };
+// What is drawn for one layer, each from a seed of its own: of RTF, then of the baselines.
+enum class Draw : uint32_t { coefficients, free_numbers, sigma, step = 16, input, output, skip = 20, denominator };
+uint64_t draw_seed(const LayerOptions& sizes, Draw draw);
 
 // float64 of this shape.
 at::Tensor draw_normal(const LayerOptions& sizes, Draw draw, at::IntArrayRef shape);
@@ -26,6 +27,10 @@ at::Tensor draw_truncated(const LayerOptions& sizes, Draw draw, at::IntArrayRef 
 // Complex numbers as parameters are stored, (..., 2) real, and as one computes with them, in complex128.
 at::Tensor to_pairs(const at::Tensor& complex);
 at::Tensor to_complex(const at::Tensor& pairs);
+
+// The same for states and products of them, (..., 2 pairs) real, in the type they have.
+at::Tensor to_real_state(const at::Tensor& complex);
+at::Tensor to_complex_state(const at::Tensor& real);
 
 // The diagonal of HiPPO-LegS without its rank-1 part: A + p p^T = V (-1/2 + i diag(frequencies)) V*, of which the
 // order / 2 columns with negative frequencies, lowest first, are kept.

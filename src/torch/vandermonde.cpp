@@ -19,7 +19,7 @@ Tensor vandermonde_cpu(const Tensor& c, const Tensor& log_z, int64_t length) {
   check_pairs("vandermonde", c, log_z);
   const std::size_t samples = length_of("vandermonde", length);
   const Tensor k = at::empty({c.size(0), length}, c.options().dtype(c10::toRealValueType(c.scalar_type())));
-  const Tensor cc = c.to(at::kComplexDouble).contiguous(), z = log_z.to(at::kComplexDouble).contiguous();
+  const Tensor cc = wide(c), z = wide(log_z);
   if (k.numel() == 0) return k;
   with_type(k.scalar_type(), [&](auto zero) {
     using T = decltype(zero);
@@ -32,7 +32,7 @@ Pair vandermonde_backward_cpu(const Tensor& dk, const Tensor& c, const Tensor& l
   check_pairs("vandermonde_backward", c, log_z);
   check_kernel_gradient("vandermonde_backward", dk, c);
   const Tensor gradient = dk.to(c10::toRealValueType(c.scalar_type())).contiguous();
-  const Tensor cc = c.to(at::kComplexDouble).contiguous(), z = log_z.to(at::kComplexDouble).contiguous();
+  const Tensor cc = wide(c), z = wide(log_z);
   const Tensor dc = at::empty_like(cc), dz = at::empty_like(z);
   if (c.numel() > 0)
     with_type(gradient.scalar_type(), [&](auto zero) {

@@ -63,7 +63,7 @@ struct ModelConfig {
 struct OptimizerConfig {
   double lr = 0.001;
   double weight_decay = 0;
-  std::optional<double> ssm_lr, ssm_weight_decay;  // of a, b and h0; none: the ones above
+  std::optional<double> ssm_lr, ssm_weight_decay;  // of the systems; none: the ones above
   std::optional<double> dt_lr;                     // of the steps of s4, s4d and s5; none: ssm_lr
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   double clip = 0;                    // global gradient norm; 0: no clipping

@@ -37,20 +37,6 @@ struct Key {
 // In the order of to_yaml().
 const std::vector<Key>& config_table();
 
-// A value as it is written down.
-struct Scalar {
-  std::string text;
-  bool null = false;
-  bool quoted = false;  // text, whatever it looks like
-};
-
-// What the key may hold: "integer from 1 on", "one of zero, xavier".
-std::string type_text(const Key& key);
-// False when `value` is not of the key's type or is out of its range.
-bool assign(const Key& key, Config& config, const Scalar& value);
-// The value as YAML, every bit of a number kept.
-std::string value_text(const Key& key, const Config& config);
-
 // By the task and the layer of the config.
 bool used_by(const Key& key, const Config& config);
 

@@ -27,7 +27,6 @@ void set_rtf(const ModelConfig& from, nn::RTFOptions& layer) {
   layer.kernel_dropout = from.kernel_dropout;
   layer.init = choose<Init>("model.init", from.init,
                             {{"zero", Init::zero},
-                             {"", Init::zero},
                              {"xavier", Init::xavier},
                              {"montel", Init::montel},
                              {"uniform_montel", Init::uniform_montel}});

@@ -39,7 +39,8 @@ Trainer::Trainer(const Config& config, std::unique_ptr<Task> task) : config_(con
   for (const auto& item : model_->named_parameters()) parameters.emplace_back(item.key(), item.value());
   for (const auto& item : model_->named_buffers()) buffers.emplace_back(item.key(), item.value());
   optimizer_ = std::make_unique<Optimizer>(parameters, buffers, config_.optimizer);
-  step_ = std::make_unique<TrainingStep>(model_, *task_, *optimizer_, config_.train, device_, profile_);
+  step_ = std::make_unique<TrainingStep>(model_, *task_, *optimizer_, config_.train, device_, profile_,
+                                         device_.is_cpu() ? MakeGraph() : make_graph);
   batches_ = std::make_unique<BatchStream>([this](int64_t index) { return make_batch(index); },
                                            config_.train.epochs * plan_.batches, ahead_for(device_));
 }
@@ -200,8 +201,8 @@ void Trainer::stop_at_result(const StepResult& result) {
   const int64_t later = position_.step - result.step;
   position_.step = result.step - 1;
   bool with_gradients = true;
-  if (later > 0) {
-    // The steps since then have left the weights alone, but not the gradients.
+  // The steps since then have left the weights alone, but not the gradients.
+  if (later > 0 || !step_->leaves_gradients()) {
     position_.batch -= (later + 1) * config_.train.accumulate;
     std::vector<Batch> batches;
     for (int64_t i = 0; i < config_.train.accumulate; ++i) batches.push_back(next_batch());

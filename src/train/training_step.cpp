@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t warm_up = 3;            // steps until libraries have chosen their algorithms and memory
 constexpr std::size_t most_pending = 16;  // steps that the host may be ahead
 
-// Each holds the memory of a step. Texts padded to a multiple of 256 samples have no more shapes than this.
+// They share the memory of the largest. Texts padded to a multiple of 256 samples have no more shapes than this.
 constexpr std::size_t most_graphs = 17;
 
 // What a graph of its step depends on.
@@ -29,7 +29,7 @@ std::vector<int64_t> shape_of(const Batch& batch) {
 }  // namespace
 
 TrainingStep::TrainingStep(nn::SequenceModel model, const Task& task, Optimizer& optimizer, const TrainConfig& config,
-                           c10::Device device, Profile& profile)
+                           c10::Device device, Profile& profile, MakeGraph make)
     : model_(std::move(model)),
       task_(task),
       optimizer_(optimizer),
@@ -39,17 +39,16 @@ TrainingStep::TrainingStep(nn::SequenceModel model, const Task& task, Optimizer&
       loss_sum_(at::zeros({}, at::TensorOptions(device).dtype(at::kDouble))),
       numbers_(at::zeros({2}, loss_sum_.options())),
       failed_(at::zeros({}, loss_sum_.options().dtype(at::kFloat))),
-      replays_(!device.is_cpu()) {}
+      make_(std::move(make)) {}
 
 // Whether the next run is a graph's.
 bool TrainingStep::is_graph(const Replayed& replayed) const {
-  return replays_ && (replayed.graph || (replayed.runs >= warm_up && graphs_ < most_graphs));
+  return make_ && (replayed.graph || (replayed.runs >= warm_up && graphs_ < most_graphs));
 }
 
 // The batch where the model is: where the graph reads, if there is one.
 const Batch& TrainingStep::load(const Batch& batch, Replayed& replayed) {
-  if (!on_gpu()) return batch;
-  if (!is_graph(replayed)) return loaded_ = to_device(batch, device_);
+  if (!is_graph(replayed)) return on_gpu() ? loaded_ = to_device(batch, device_) : batch;
   Batch& fixed = replayed.batch;
   if (!fixed.input.defined()) return fixed = to_device(batch, device_);
   fixed.input.copy_(batch.input, /*non_blocking=*/true);
@@ -64,25 +63,33 @@ void TrainingStep::play(Replayed& replayed, const std::function<void()>& work) {
     return work();
   }
   if (!replayed.graph) {
-    auto graph = make_graph();
+    auto graph = make_(beside_);
     try {
       graph->capture(work);
-    } catch (const c10::OutOfMemoryError&) {
-      if (graphs_ == 0) throw;
-      graphs_ = most_graphs;  // those there are, and no more
-      return work();
     } catch (const c10::Error& error) {
-      // An operator that waits for the device; every step then costs its launches.
+      // Too little memory, or an operator that waits for the device; every step then costs its launches.
       const std::string message = without_operation(error.what_without_backtrace());
       std::cerr << "rtf train: steps run without a CUDA graph: " << message.substr(0, message.find('\n')) << "\n";
-      replays_ = false;
+      graph.reset();
+      give_up_graphs();
       return work();
     }
     replayed.graph = std::move(graph);
+    if (!beside_) beside_ = replayed.graph.get();
     ++graphs_;
   }
   const Profile::Scope scope(profile_, Part::device);
   replayed.graph->replay();
+}
+
+// Their memory is the device's again when the last of them is gone.
+void TrainingStep::give_up_graphs() {
+  synchronize(device_);
+  for (auto& [shape, replayed] : whole_) replayed.graph.reset();
+  last_.graph.reset();
+  beside_ = nullptr;
+  graphs_ = 0;
+  make_ = nullptr;
 }
 
 void TrainingStep::backward(const at::Tensor& loss) {
@@ -142,7 +149,7 @@ void TrainingStep::compute(int64_t done, std::span<const Batch> batches, bool up
     const Batch& given = batches[static_cast<std::size_t>(i)];
     Replayed& replayed = whole_[shape_of(given)];
     const Batch& batch = load(given, replayed);
-    const auto work = [&] {
+    const auto work = [this, &batch, count, update] {
       if (count == 1) optimizer_.drop_gradients();
       forward_backward(batch);
       if (count == 1 && update) finish();
@@ -157,11 +164,7 @@ void TrainingStep::compute(int64_t done, std::span<const Batch> batches, bool up
 }
 
 void TrainingStep::gradients(int64_t done, std::span<const Batch> batches) {
-  // Graphs hold the memory of a whole step.
-  synchronize(device_);
-  whole_.clear();
-  last_ = {};
-  graphs_ = 0;
+  give_up_graphs();  // they hold the memory of a whole step
   compute(done, batches, false);
 }
 

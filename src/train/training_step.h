@@ -22,19 +22,24 @@ struct StepResult {
   double lr = 0, loss = 0, gradient_norm = 0;
 };
 
+// Makes a graph that shares the memory of the given one; tests put others in its place.
+using MakeGraph = std::function<std::unique_ptr<DeviceGraph>(const DeviceGraph* beside)>;
+
 class TrainingStep {
  public:
-  // All of them outlive it.
+  // All of them outlive it. Without `make`, no step becomes a graph.
   TrainingStep(nn::SequenceModel model, const Task& task, Optimizer& optimizer, const TrainConfig& config,
-               c10::Device device, Profile& profile);
+               c10::Device device, Profile& profile, MakeGraph make);
 
   // Queues the step after `done` steps, over train.accumulate batches. From the first step on whose loss or gradient is
   // not finite, the weights stay as they are.
   void run(int64_t done, int64_t epoch, std::span<const Batch> batches);
   // The same for one chunk, from `states`, which become those that it leaves; empty: from zero.
   void run_chunk(int64_t done, int64_t epoch, const Batch& chunk, std::vector<at::Tensor>& states);
-  // The gradients alone, in the parameters. Graphs are given up for it: no other step follows.
+  // The gradients alone, in the parameters. Graphs are given up for it.
   void gradients(int64_t done, std::span<const Batch> batches);
+  // Whether a step leaves its gradients in the parameters: those of graphs lie in memory that the next one uses.
+  bool leaves_gradients() const { return graphs_ == 0; }
 
   // The numbers of the first step whose numbers were not asked for yet. None while the device is behind, unless `wait`
   // or many steps are queued; none when there is no such step.
@@ -58,6 +63,7 @@ class TrainingStep {
   void backward(const at::Tensor& loss);
   void finish();
   void queue(int64_t done, int64_t epoch, double lr);
+  void give_up_graphs();
 
   nn::SequenceModel model_;
   const Task& task_;
@@ -72,8 +78,9 @@ class TrainingStep {
   Batch loaded_;                                    // on the device, where no graph reads it
   std::map<std::vector<int64_t>, Replayed> whole_;  // the step, by the shape of the batch
   Replayed last_;                                   // what follows several batches
+  const DeviceGraph* beside_ = nullptr;             // whose memory all others share
   std::size_t graphs_ = 0;
-  bool replays_;
+  MakeGraph make_;  // none: steps are not recorded, or no longer
 
   struct Pending {
     StepResult result;
