@@ -17,7 +17,6 @@ Config copying() {
   config.task.name = "copying";
   config.model.init = "zero";  // the layer's default, which load_config() fills in
   config.train.batch = 7;
-  config.model.init = "zero";  // as a file is loaded
   return config;
 }
 
