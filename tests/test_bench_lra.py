@@ -59,7 +59,7 @@ def test_table_json_and_picture_agree(rtf, tmp_path):
     assert set(TASKS) | {"rtf", "s4d", "s4", "2048"} <= set(texts)
     # A curve for each layer and pass in every panel, but for those of one point, and a ring on each at its own order.
     assert len(list(picture.iter(space + "polyline"))) == 6 * 3 * 2
-    assert len([node for node in picture.iter(space + "circle") if node.get("class").startswith("zero")]) == 6 * 3 * 2
+    assert len([node for node in picture.iter(space + "circle") if node.get("class").startswith("ring")]) == 6 * 3 * 2
 
 
 def test_choices(rtf, tmp_path):
