@@ -12,6 +12,7 @@
 #include <map>
 
 #include "train/batch_stream.h"
+#include "train/device.h"
 #include "train/model_setup.h"
 #include "train/tasks/objectives.h"
 #include "train/training_step.h"
@@ -111,7 +112,7 @@ void measure(const Model& model, const std::string& precision, const std::string
   for (const auto& item : backbone->named_parameters()) parameters.emplace_back(item.key(), item.value());
   Optimizer optimizer(parameters, {}, config.optimizer);
   Profile unused;
-  TrainingStep training(backbone, task, optimizer, config.train, device, unused);
+  TrainingStep training(backbone, task, optimizer, config.train, device, unused, make_graph);
   const std::vector<int64_t> indices(static_cast<std::size_t>(model.batch));
   BatchStream batches([&](int64_t) { return task.batch(Split::train, 0, indices); }, INT64_MAX, ahead_for(device));
 

@@ -8,66 +8,14 @@
 #include <random>
 #include <vector>
 
-#include "cuda/device.h"
 #include "cuda/wrapped_kernel.h"
+#include "graph_timing.h"
 #include "rtf/error.h"
 
 namespace {
 
 using namespace rtf::cuda;
-
-void require(cudaError_t result) { check("bench", result); }
-
-template <class T>
-class DeviceArray {
- public:
-  explicit DeviceArray(std::size_t count) { require(cudaMalloc(&data_, std::max<std::size_t>(count, 1) * sizeof(T))); }
-  explicit DeviceArray(const std::vector<T>& values) : DeviceArray(values.size()) {
-    require(cudaMemcpy(data_, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice));
-  }
-  DeviceArray(const DeviceArray&) = delete;
-  ~DeviceArray() { cudaFree(data_); }
-  T* get() const { return data_; }
-  Numbers numbers() const { return {data_, Type::float32}; }
-
- private:
-  T* data_ = nullptr;
-};
-
-// Median microseconds of one call of work(stream), ten to a graph.
-template <class Work>
-double microseconds(Work work) {
-  constexpr int calls = 10, repeats = 15;
-  cudaStream_t stream;
-  cudaGraph_t graph;
-  cudaGraphExec_t ready;
-  cudaEvent_t begin, end;
-  require(cudaStreamCreate(&stream));
-  require(cudaEventCreate(&begin));
-  require(cudaEventCreate(&end));
-  work(stream);
-  require(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-  for (int i = 0; i < calls; ++i) work(stream);
-  require(cudaStreamEndCapture(stream, &graph));
-  require(cudaGraphInstantiate(&ready, graph, 0));
-  std::vector<float> times;
-  for (int i = 0; i < repeats; ++i) {
-    require(cudaEventRecord(begin, stream));
-    require(cudaGraphLaunch(ready, stream));
-    require(cudaEventRecord(end, stream));
-    require(cudaEventSynchronize(end));
-    float milliseconds = 0;
-    require(cudaEventElapsedTime(&milliseconds, begin, end));
-    times.push_back(milliseconds);
-  }
-  cudaGraphExecDestroy(ready);
-  cudaGraphDestroy(graph);
-  cudaEventDestroy(begin);
-  cudaEventDestroy(end);
-  cudaStreamDestroy(stream);
-  std::sort(times.begin(), times.end());
-  return 1e3 * times[repeats / 2] / calls;
-}
+using namespace rtf::bench;
 
 std::vector<float> random_numbers(std::size_t count, float size) {
   static const std::vector<float> drawn = [] {  // drawn once and repeated: drawing takes longer than measuring
@@ -82,19 +30,21 @@ std::vector<float> random_numbers(std::size_t count, float size) {
   return values;
 }
 
+Numbers numbers(const DeviceArray<float>& array) { return {array.get(), Type::float32}; }
+
 void measure(const KernelSizes& sizes) {
-  const std::size_t samples = sizes.channels * sizes.length, numbers = sizes.channels * sizes.order;
+  const std::size_t samples = sizes.channels * sizes.length, coefficients = sizes.channels * sizes.order;
   const float bound = 1.0f / static_cast<float>(sizes.order);  // keeps |A| away from 0
-  const DeviceArray<float> a(random_numbers(sizes.groups * sizes.order, bound)), b(random_numbers(numbers, 1));
+  const DeviceArray<float> a(random_numbers(sizes.groups * sizes.order, bound)), b(random_numbers(coefficients, 1));
   const DeviceArray<float> h0(random_numbers(sizes.channels, 1)), dk(random_numbers(samples, 1)), kernel(samples);
-  const DeviceArray<float> da(sizes.groups * sizes.order), db(numbers), dh0(sizes.channels);
+  const DeviceArray<float> da(sizes.groups * sizes.order), db(coefficients), dh0(sizes.channels);
   const DeviceArray<char> space(std::max(wrapped_kernel_workspace(sizes), wrapped_kernel_vjp_workspace(sizes)));
   const double forward = microseconds([&](cudaStream_t stream) {
-    wrapped_kernel(sizes, a.numbers(), b.numbers(), h0.numbers(), kernel.numbers(), space.get(), stream);
+    wrapped_kernel(sizes, numbers(a), numbers(b), numbers(h0), numbers(kernel), space.get(), stream);
   });
   const double gradient = microseconds([&](cudaStream_t stream) {
-    wrapped_kernel_vjp(sizes, dk.numbers(), a.numbers(), b.numbers(), da.numbers(), db.numbers(), dh0.numbers(),
-                       space.get(), stream);
+    wrapped_kernel_vjp(sizes, numbers(dk), numbers(a), numbers(b), numbers(da), numbers(db), numbers(dh0), space.get(),
+                       stream);
   });
   std::printf("  n=%-6lld %8.1f %8.1f", static_cast<long long>(sizes.order), forward, gradient);
 }

@@ -1,4 +1,5 @@
-// rtf bench step: how fast a model file runs sample by sample, and how evenly. `rtf bench table` is rtf-train's.
+// rtf bench step: how fast a model file runs sample by sample, and how evenly. `rtf bench table` and `lra` are
+// rtf-train's.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -218,7 +219,11 @@ void run(const BenchOptions& options) {
 
 void add_bench(CLI::App& app, char** argv) {
   CLI::App& command = *app.add_subcommand("bench", bench_description);
-  add_command_flags(command, "  rtf bench step model.safetensors\n  rtf bench table latency");
+  add_command_flags(
+      command,
+      "  rtf bench step model.safetensors\n"
+      "  rtf bench table latency\n"
+      "  rtf bench lra --device cpu --tasks image --layers rtf,s4 --orders 4,64 --repeats 5 train.batch=2");
   command.require_subcommand(1);
   CLI::App& step = *command.add_subcommand("step", "A model file run sample by sample: steps a second and latencies");
   auto options = std::make_shared<BenchOptions>();
@@ -234,7 +239,8 @@ void add_bench(CLI::App& app, char** argv) {
       "faults; the bytes of weights, of a saved state and of the process; and how fast this core reads as\n"
       "many bytes as the weights have, which bounds the steps a second.");
   step.callback([options] { run(*options); });
-  serve_by_training(*command.add_subcommand("table", bench_table_description), argv);
+  for (const TrainingCommand& served : bench_commands)
+    serve_by_training(*command.add_subcommand(served.name, served.description), argv);
 }
 
 }  // namespace rtf::cli

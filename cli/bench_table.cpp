@@ -4,17 +4,14 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/InferenceMode.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <functional>
 #include <memory>
 
+#include "device_timing.h"
 #include "entry.h"
 #include "rtf/error.h"
 #include "rtf_torch/operators.h"
 #include "train/device.h"
-#include "train/device_name.h"
 #include "train/plain_errors.h"
 #include "train/table.h"
 #include "train_common.h"
@@ -106,33 +103,12 @@ class MixedLayer {
   at::Tensor a_, b_, h0_, mix_, u_;
 };
 
-// The median of up to 100 calls, in stretches that are long against waiting for the device.
-double milliseconds(c10::Device device, const std::function<void()>& call) {
-  using Clock = std::chrono::steady_clock;
-  const auto elapsed = [&](int64_t calls) {
-    train::synchronize(device);
-    const Clock::time_point begin = Clock::now();
-    for (int64_t i = 0; i < calls; ++i) call();
-    train::synchronize(device);
-    return 1e3 * std::chrono::duration<double>(Clock::now() - begin).count() / static_cast<double>(calls);
-  };
-  const double first = elapsed(2);
-  const double once = elapsed(first > 100 ? 1 : 10);
-  const auto stretch = std::clamp<int64_t>(static_cast<int64_t>(5 / once), 1, 100);
-  const auto rounds = std::clamp<int64_t>(static_cast<int64_t>(200 / (once * static_cast<double>(stretch))), 3, 100);
-  std::vector<double> times;
-  for (int64_t i = 0; i < rounds; ++i) times.push_back(elapsed(stretch));
-  std::nth_element(times.begin(), times.begin() + rounds / 2, times.end());
-  return times[static_cast<std::size_t>(rounds / 2)];
-}
+// Three stretches are enough of what takes long.
+constexpr TimingOptions timing{.repeats = 100, .warm_ups = 10, .most_milliseconds = 200};
 
 std::string latency(const BenchOptions& options, c10::Device device, int64_t length, int64_t order) {
   const MixedLayer layer(device, options.batch, length, latency_channels, order);
-  if (device.is_cpu()) return number(milliseconds(device, [&] { layer(); }), 3);
-  layer();  // what is made once is not recorded
-  const std::unique_ptr<DeviceGraph> graph = train::make_graph();
-  graph->capture([&] { layer(); });
-  return number(milliseconds(device, [&] { graph->replay(); }), 3);
+  return number(median_milliseconds_of_graph(device, timing, [&] { layer(); }), 3);
 }
 
 std::string memory(c10::Device device, int64_t length, int64_t order) {
@@ -204,24 +180,17 @@ void run(const BenchOptions& options) {
 
 }  // namespace
 
-void add_bench_table(CLI::App& app) {
-  CLI::App& command = *app.add_subcommand("bench", bench_description);
-  command.require_subcommand(1);
-  CLI::App& table = *command.add_subcommand("table", bench_table_description);
-  add_command_flags(table,
-                    "  rtf bench table latency\n"
-                    "  rtf bench table memory\n"
-                    "  rtf bench table latency --device cpu --batch 1 --longest 8192");
+void add_bench_table(CLI::App& command) {
+  CLI::App& table = add_training_command(command, "table",
+                                         "  rtf bench table latency\n"
+                                         "  rtf bench table memory\n"
+                                         "  rtf bench table latency --device cpu --batch 1 --longest 8192");
   auto options = std::make_shared<BenchOptions>();
   table.add_option("TABLE", options->table, "latency or memory")
       ->required()
       ->check(CLI::IsMember({"latency", "memory"}))
       ->type_name("");
-  table.add_option("--device", options->device, "cuda (the default), cuda:N or cpu")
-      ->check([](const std::string& name) {
-        return train::device_number(name) ? std::string() : name + " is no device; expected one of cpu, cuda, cuda:N";
-      })
-      ->type_name("DEVICE");
+  add_device(table, options->device);
   table.add_option("--batch", options->batch, "sequences at a time, latency (default 16)")
       ->check(CLI::PositiveNumber)
       ->type_name("N");

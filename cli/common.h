@@ -14,10 +14,11 @@
 
 namespace rtf::cli {
 
-// `argv` is handed on where rtf-train serves `rtf bench table`.
+// `argv` is handed on where rtf-train serves a word of `rtf bench`.
 void add_bench(CLI::App& app, char** argv);
 void add_convert(CLI::App& app);
 void add_correct(CLI::App& app);
+void add_data(CLI::App& app);
 void add_filter(CLI::App& app);
 void add_fit(CLI::App& app);
 void add_freqz(CLI::App& app);

@@ -30,12 +30,36 @@ std::string tick_text(double value, double step, double largest) {
   return text;
 }
 
-std::vector<double> ticks(const Interval& range, double step) {
+// Powers of ten, and 2 and 5 times them where there are few.
+std::vector<double> logarithmic_ticks(const Interval& range) {
   std::vector<double> values;
-  const double slack = 1e-9 * step;
-  for (double k = std::ceil((range.low - slack) / step); k * step <= range.high + slack; ++k)
-    values.push_back(k * step);
+  const bool few = range.high - range.low < 2.5;
+  // At most about ten of them.
+  const double step = std::max(1.0, std::ceil((range.high - range.low) / 10));
+  for (double power = std::floor(range.low / step) * step; power <= range.high; power += step) {
+    for (const double factor : {1.0, 2.0, 5.0}) {
+      const double value = power + std::log10(factor);
+      if (value >= range.low && value <= range.high && (few || factor == 1)) values.push_back(value);
+    }
+  }
   return values;
+}
+
+// At round numbers, about `count` of them, unless the axis brings its own.
+std::vector<Tick> ticks_of(const Axis& axis, double count) {
+  if (!axis.ticks.empty()) return axis.ticks;
+  const Interval& range = axis.range;
+  std::vector<Tick> ticks;
+  if (axis.logarithmic) {
+    for (const double value : logarithmic_ticks(range))
+      ticks.push_back({value, fmt::format("{:.3g}", std::pow(10, value))});
+    return ticks;
+  }
+  const double step = tick_step(range, std::max(2.0, count)), slack = 1e-9 * step;
+  const double largest = std::max(std::abs(range.low), std::abs(range.high));
+  for (double k = std::ceil((range.low - slack) / step); k * step <= range.high + slack; ++k)
+    ticks.push_back({k * step, tick_text(k * step, step, largest)});
+  return ticks;
 }
 
 }  // namespace
@@ -55,19 +79,15 @@ Interval interval_of(const std::vector<double>& values) {
 
 Panel::Panel(Svg& svg, const Box& box, const std::string& title, Axis x, Axis y)
     : svg_(svg), box_(box), x_(x.range), y_(y.range) {
-  const double x_step = tick_step(x_, std::max(2.0, box.width / 65)),
-               y_step = tick_step(y_, std::max(2.0, box.height / 30));
-  const double x_largest = std::max(std::abs(x_.low), std::abs(x_.high));
-  const double y_largest = std::max(std::abs(y_.low), std::abs(y_.high));
-  for (const double value : ticks(x_, x_step)) {
+  for (const auto& [value, text] : ticks_of(x, box.width / 65)) {
     const double place = at(value, y_.low).x;
     svg_.line({place, box_.top}, {place, box_.bottom()}, "grid");
-    svg_.text({place, box_.bottom() + 15}, tick_text(value, x_step, x_largest), "muted", Anchor::middle);
+    svg_.text({place, box_.bottom() + 15}, text, "muted", Anchor::middle);
   }
-  for (const double value : ticks(y_, y_step)) {
+  for (const auto& [value, text] : ticks_of(y, box.height / 30)) {
     const double place = at(x_.low, value).y;
     svg_.line({box_.left, place}, {box_.right(), place}, "grid");
-    svg_.text({box_.left - 6, place + 4}, tick_text(value, y_step, y_largest), "muted", Anchor::end);
+    svg_.text({box_.left - 6, place + 4}, text, "muted", Anchor::end);
   }
   svg_.rectangle(box_, "frame");
   svg_.text({box_.left, box_.top - 8}, title, "ink");
@@ -125,7 +145,7 @@ void Panel::area(const std::vector<Point>& points, std::string_view style) {
 
 void Panel::cross(double x, double y, double size) { svg_.cross(at(x, y), size, "pole"); }
 
-void Panel::ring(double x, double y, double size) { svg_.circle(at(x, y), size, "zero"); }
+void Panel::ring(double x, double y, double size, std::string_view style) { svg_.circle(at(x, y), size, style); }
 
 void Panel::unit_circle() {
   clipped([&] {

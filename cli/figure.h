@@ -21,9 +21,16 @@ inline bool is_drawable(double value) { return value >= -largest_drawn && value 
 // The interval of all values that can be drawn with a margin, or around a constant one.
 Interval interval_of(const std::vector<double>& values);
 
+struct Tick {
+  double value = 0;
+  std::string text;
+};
+
 struct Axis {
   Interval range;
   std::string label;
+  bool logarithmic = false;      // the range, and what is drawn, are logarithms to base 10
+  std::vector<Tick> ticks = {};  // where round numbers would say nothing
 };
 
 class Panel {
@@ -38,7 +45,7 @@ class Panel {
   void stems(const std::vector<Point>& points);
   void area(const std::vector<Point>& points, std::string_view style);
   void cross(double x, double y, double size = marker_size);
-  void ring(double x, double y, double size = marker_size);
+  void ring(double x, double y, double size = marker_size, std::string_view style = "zero");
   // The circle of radius 1 around 0, for panels with one scale for both axes.
   void unit_circle();
   void note(double x, double y, std::string_view text, Anchor anchor = Anchor::middle);

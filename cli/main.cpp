@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
   rtf::cli::add_stabilize(app);
   rtf::cli::add_info(app);
   rtf::cli::add_stream(app);
+  rtf::cli::add_data(app);
   rtf::cli::add_training_commands(app, argv);
   rtf::cli::add_bench(app, argv);
   return rtf::cli::run_program(app, argc, argv);

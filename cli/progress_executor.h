@@ -1,28 +1,17 @@
 // A bar on the terminal while the tasks of an operation run.
 #pragma once
 
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <atomic>
-#include <chrono>
-#include <cstdio>
-#include <mutex>
-#include <string>
 
+#include "core/progress_bar.h"
 #include "rtf/executor.h"
 
 namespace rtf::cli {
 
-// Runs on another executor and shows how many of its tasks are done, on standard error when that is a terminal and the
-// work takes more than a second.
+// Runs on another executor and shows how many of its tasks are done.
 class ProgressExecutor : public Executor {
  public:
-  explicit ProgressExecutor(Executor& inner, bool quiet)
-      : inner_(inner), visible_(!quiet && ::isatty(STDERR_FILENO) == 1), shown_(Clock::now()) {}
-  ~ProgressExecutor() override {
-    if (drawn_) fmt::print(stderr, "\r\x1b[K");
-  }
+  explicit ProgressExecutor(Executor& inner, bool quiet) : inner_(inner), bar_(quiet) {}
 
   std::size_t workers() const override { return inner_.workers(); }
 
@@ -30,28 +19,13 @@ class ProgressExecutor : public Executor {
     std::atomic<std::size_t> done = 0;
     parallel_for(inner_, tasks, [&](std::size_t i, std::size_t worker) {
       task(context, i, worker);
-      draw(++done, tasks);
+      bar_.draw(++done, tasks);
     });
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
-  void draw(std::size_t done, std::size_t tasks) {
-    const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!visible_ || !lock || Clock::now() - shown_ < std::chrono::milliseconds(drawn_ ? 200 : 1000)) return;
-    shown_ = Clock::now();
-    drawn_ = true;
-    const std::size_t width = 30, full = width * done / tasks;
-    fmt::print(stderr, "\r[{}{}] {} of {}\x1b[K", std::string(full, '#'), std::string(width - full, ' '), done, tasks);
-    std::fflush(stderr);
-  }
-
   Executor& inner_;
-  const bool visible_;
-  bool drawn_ = false;
-  std::mutex mutex_;
-  Clock::time_point shown_;
+  ProgressBar bar_;
 };
 
 }  // namespace rtf::cli

@@ -29,24 +29,15 @@ std::string age(const RunFolder& run) {
 std::vector<std::string> describe(const RunFolder& run, const std::string& below) {
   const std::string name = fs::path(run.path()).lexically_relative(below).string();
   std::vector<std::string> cells = {name == "." ? run.path() : name};
-  // One damaged run must not hide the others.
-  try {
-    cells.push_back(train::load_config(run.config()).task.name);
-  } catch (const Error&) {
-    cells.push_back("?");
-  }
-  try {
-    if (const auto status = train::read_status(run)) {
-      cells.insert(cells.end(),
-                   {train::name(status->state), fmt::format("{}", status->step), fmt::format("{}", status->epoch),
-                    status->metric, status->best ? fmt::format("{:.6g}", *status->best) : "",
-                    train::duration_text(status->seconds)});
-    } else {
-      const char* state = train::RunLock::is_held(run) ? train::name(train::RunState::running) : "not begun";
-      cells.insert(cells.end(), {state, "", "", "", "", ""});
-    }
-  } catch (const Error&) {
-    cells.insert(cells.end(), {"unreadable", "", "", "", "", ""});
+  const train::RunSummary summary = train::summarize(run);
+  cells.push_back(summary.config ? summary.config->task.name : "?");
+  cells.push_back(summary.state);
+  if (const auto& status = summary.status) {
+    cells.insert(cells.end(),
+                 {fmt::format("{}", status->step), fmt::format("{}", status->epoch), status->metric,
+                  status->best ? fmt::format("{:.6g}", *status->best) : "", train::duration_text(status->seconds)});
+  } else {
+    cells.insert(cells.end(), 5, "");
   }
   cells.push_back(age(run));
   return cells;

@@ -43,6 +43,33 @@ text { font-family: sans-serif; font-size: 12px; }
 }
 )";
 
+// Of pictures with several lines.
+constexpr std::string_view series_sheet = R"(.faint { opacity: 0.4; stroke-width: 1; }
+.dashed { stroke-dasharray: 5 3; }
+.dashed_1 { stroke-dasharray: 7 3; }
+.dashed_2 { stroke-dasharray: 2 2.5; }
+.ring { fill: #ffffff; stroke-width: 2; stroke-dasharray: none; }
+.series_0 { stroke: #1f5fbf; }
+.series_1 { stroke: #c2410c; }
+.series_2 { stroke: #15803d; }
+.series_3 { stroke: #a21caf; }
+.series_4 { stroke: #0e7490; }
+.series_5 { stroke: #a16207; }
+.series_6 { stroke: #be123c; }
+.series_7 { stroke: #475569; }
+@media (prefers-color-scheme: dark) {
+  .ring { fill: #14171c; }
+  .series_0 { stroke: #74abff; }
+  .series_1 { stroke: #ff9a5c; }
+  .series_2 { stroke: #5fd38a; }
+  .series_3 { stroke: #e28bf0; }
+  .series_4 { stroke: #4fd1e0; }
+  .series_5 { stroke: #e0b35a; }
+  .series_6 { stroke: #ff7d95; }
+  .series_7 { stroke: #b6bfcc; }
+}
+)";
+
 // File names may hold anything; XML allows neither control characters nor broken UTF-8.
 std::string escaped(std::string_view text) {
   std::string safe;
@@ -66,11 +93,16 @@ std::string number(double value) { return fmt::format("{}", std::round(value * 1
 
 }  // namespace
 
-Svg::Svg(double width, double height, std::string_view description) {
+std::string series_style(std::size_t i) {
+  const std::size_t dashes = i % different_series / 8;
+  return fmt::format("series_{}{}", i % 8, dashes == 0 ? "" : fmt::format(" dashed_{}", dashes));
+}
+
+Svg::Svg(double width, double height, std::string_view description, bool series) {
   content_ = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" role=\"img\">\n"
-      "<title>{2}</title>\n<style>{3}</style>\n",
-      number(width), number(height), escaped(description), style_sheet);
+      "<title>{2}</title>\n<style>{3}{4}</style>\n",
+      number(width), number(height), escaped(description), style_sheet, series ? series_sheet : "");
   rectangle({0, 0, width, height}, "paper");
 }
 

@@ -1,6 +1,7 @@
 // A small writer of SVG pictures. Colours are classes of a style sheet with one set for light and one for dark screens.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,11 +21,16 @@ struct Box {
 
 enum class Anchor { start, middle, end };
 
+// Beside "curve" or "ring": the colour and dashes of line i of several. So many differ, then they come again.
+inline constexpr std::size_t different_series = 24;
+std::string series_style(std::size_t i);
+
 // Classes: ink, muted and strong (texts), frame, grid, axis, curve, stem, dot, pole, zero, region, inner and border.
+// Pictures with `series` have ring too, and beside curve faint and dashed.
 class Svg {
  public:
   // `description` is what a reader hears who cannot see the picture.
-  Svg(double width, double height, std::string_view description);
+  Svg(double width, double height, std::string_view description, bool series = false);
 
   void line(Point from, Point to, std::string_view style);
   void polyline(std::span<const Point> points, std::string_view style);

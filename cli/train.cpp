@@ -1,4 +1,6 @@
 // rtf train: a run from a config, or on from its checkpoint.
+#include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -54,7 +56,7 @@ void add_train(CLI::App& app) {
   CLI::App& command =
       add_training_command(app, "train",
                            "  rtf train experiments/small/copying.yaml train.epochs=5 --out runs/copying\n"
-                           "  rtf train --resume runs/copying\n"
+                           "  rtf train --resume runs/copying --minutes 20\n"
                            "  rtf train --resume runs/copying train.epochs=10 --from previous");
   auto options = std::make_shared<TrainOptions>();
   command.add_option("CONFIG", options->config, "config file (docs/config.md; --keys lists the keys)")->type_name("");
@@ -69,6 +71,16 @@ void add_train(CLI::App& app) {
       ->needs(resume)
       ->check(CLI::IsMember({"latest", "previous", "best"}))
       ->type_name("NAME");
+  command
+      .add_option("--minutes", options->launch.minutes,
+                  "stop after so many minutes, with a checkpoint; --resume goes on")
+      ->check([](const std::string& text) {
+        double minutes = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), minutes);
+        const bool number = error == std::errc() && end == text.data() + text.size() && std::isfinite(minutes);
+        return number && minutes > 0 ? std::string() : "'" + text + "' is not a number above 0";
+      })
+      ->type_name("M");
   command.add_flag("--profile", options->launch.profile, "print seconds and share of each part of the run");
   command.add_flag("-q,--quiet", options->launch.quiet, "no progress bar, no summary");
   command.add_flag("--keys", options->keys, "list every config key with its type, default and meaning");

@@ -9,7 +9,11 @@ int main(int argc, char** argv) {
   rtf::cli::add_eval(app);
   rtf::cli::add_export(app);
   rtf::cli::add_runs(app);
+  rtf::cli::add_report(app);
   rtf::cli::add_sweep(app);
-  rtf::cli::add_bench_table(app);
+  CLI::App& bench = *app.add_subcommand("bench", rtf::cli::bench_description);
+  bench.require_subcommand(1);
+  rtf::cli::add_bench_table(bench);
+  rtf::cli::add_bench_lra(bench);
   return rtf::cli::run_program(app, argc, argv);
 }

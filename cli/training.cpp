@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <span>
 #include <system_error>
 
 #include "entry.h"
@@ -49,7 +50,9 @@ void add_training_commands(CLI::App& app, char** argv) {
 }
 
 CLI::App& add_training_command(CLI::App& app, const std::string& name, const std::string& example) {
-  for (const TrainingCommand& command : training_commands) {
+  const bool bench = app.get_name() == "bench";
+  for (const TrainingCommand& command :
+       bench ? std::span<const TrainingCommand>(bench_commands) : std::span<const TrainingCommand>(training_commands)) {
     if (command.name != name) continue;
     CLI::App& added = *app.add_subcommand(name, command.description);
     add_command_flags(added, example);

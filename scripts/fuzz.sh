@@ -11,6 +11,8 @@ if [ ${#formats[@]} = 0 ]; then
 fi
 
 mkdir -p "$build/findings"
+# Some targets write a file for each input: in memory, where there is such a place.
+if [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
 for format in "${formats[@]}"; do
   mkdir -p "$build/corpus/$format"
   log="$build/findings/$format.log"

@@ -3,6 +3,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <map>
+
 #include "rtf/safetensors.h"
 #include "temporary_folder.h"
 
@@ -168,6 +171,111 @@ TEST(Checkpoint, TemporariesOfAKilledProcessAreRemoved) {
   test::write_bytes(folder.file("next.safetensors.tmp"), "half");
   remove_temporaries(folder.file(""));
   EXPECT_EQ(folder.file_count(), 1u);
+}
+
+// The files of a folder, by name.
+std::map<std::string, std::string> files_in(const TemporaryFolder& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.file(""))) {
+    files[entry.path().filename().string()] = test::read_bytes(entry.path().string());
+  }
+  return files;
+}
+
+TEST(Checkpoint, PartsOfAnySizeMakeTheSameCheckpoint) {
+  const TemporaryFolder whole;
+  write_checkpoint(whole.file(""), example(), false);
+  const std::string bytes = test::read_bytes(whole.file(latest_file));
+  for (const std::size_t size : {std::size_t{77}, std::size_t{256}, bytes.size() - 1, bytes.size()}) {
+    const TemporaryFolder folder;
+    write_checkpoint(folder.file(""), example(), true, size);
+    const auto files = files_in(folder);
+    EXPECT_EQ(files.size(), size == bytes.size() ? 2 : 2 + (bytes.size() + size - 1) / size);
+    std::size_t sum = 0;
+    for (const auto& [name, content] : files) {
+      if (!name.ends_with(".part")) continue;
+      EXPECT_LE(content.size(), size);
+      sum += content.size();
+    }
+    EXPECT_EQ(sum, size == bytes.size() ? 0 : bytes.size());
+    for (const char* name : {latest_file, best_file}) {
+      const Checkpoint in = read_checkpoint(folder.file(name));
+      EXPECT_EQ(in.position.seconds, 1e-7);
+      EXPECT_EQ(in.config, example().config);
+      EXPECT_TRUE(at::equal(in.tensors[0].second, example().tensors[0].second));
+    }
+  }
+}
+
+TEST(Checkpoint, PartsStayWhileSomethingNamesThem) {
+  const TemporaryFolder folder;
+  const auto value = [&](const char* name) {
+    return read_checkpoint(folder.file(name)).tensors[0].second.flatten()[0].item<float>();
+  };
+  write_checkpoint(folder.file(""), example(1), true, 200);
+  const std::size_t once = files_in(folder).size() - 2;  // the parts of one
+  for (const double step : {2, 3, 4}) write_checkpoint(folder.file(""), example(step), false, 200);
+  EXPECT_EQ(value(latest_file), 4);
+  EXPECT_EQ(value(previous_file), 3);
+  EXPECT_EQ(value(best_file), 1);
+  // Parts with the same bytes are one file.
+  EXPECT_LE(files_in(folder).size(), 3 + 3 * once);
+  // What a killed process left, and other forms side by side.
+  test::write_bytes(folder.file("step9-00000000-1of2.part"), "half");
+  remove_temporaries(folder.file(""));
+  EXPECT_FALSE(files_in(folder).contains("step9-00000000-1of2.part"));
+  for (const double step : {5, 6}) write_checkpoint(folder.file(""), example(step), false);
+  EXPECT_EQ(value(latest_file), 6);
+  EXPECT_EQ(value(best_file), 1);
+  write_checkpoint(folder.file(""), example(7), true);
+  EXPECT_EQ(files_in(folder).size(), 3u);  // no index is left, and no part
+}
+
+TEST(Checkpoint, ADamagedIndexKeepsItsOwnPartsAlone) {
+  const TemporaryFolder folder;
+  const auto parts = [&] { return files_in(folder).size() - 3; };
+  const auto write = [&](int step) {
+    Checkpoint checkpoint = example(step);
+    checkpoint.position.step = step;
+    write_checkpoint(folder.file(""), checkpoint, step == 1, 200);
+  };
+  for (const int step : {1, 2, 3}) write(step);
+  const std::size_t once = parts();
+  const std::string index = test::read_bytes(folder.file(best_file));
+  // Cut short, and with a name that is no longer one.
+  for (const std::string& damaged : {index.substr(0, index.size() - 9), "{\"parts\":[1," + index.substr(10)}) {
+    test::write_bytes(folder.file(best_file), damaged);
+    for (int step = 4; step < 8; ++step) {
+      write(step);
+      EXPECT_EQ(parts(), once) << step;
+    }
+    test::write_bytes(folder.file(best_file), index);
+    EXPECT_EQ(read_checkpoint(folder.file(best_file)).position.step, 1);
+  }
+}
+
+TEST(Checkpoint, DamagedPartsAreRefused) {
+  const TemporaryFolder folder;
+  write_checkpoint(folder.file(""), example(), false, 200);
+  const auto files = files_in(folder);
+  const auto refusal = [&] { return error_of([&] { read_checkpoint(folder.file(latest_file)); }); };
+  for (const auto& [name, content] : files) {
+    for (std::string damaged :
+         {std::string(), content.substr(0, content.size() - 2), content + "x", "?" + content.substr(1)}) {
+      test::write_bytes(folder.file(name), damaged);
+      const std::string line = refusal();
+      EXPECT_NE(line.find(latest_file), std::string::npos) << line;
+      EXPECT_TRUE(!name.ends_with(".part") || line.find(name) != std::string::npos) << line;
+    }
+    std::filesystem::remove(folder.file(name));
+    EXPECT_TRUE(!name.ends_with(".part") || refusal().find("incomplete") != std::string::npos);
+    test::write_bytes(folder.file(name), content);
+  }
+  for (const char* file : {"../secret", "/etc/passwd", ""}) {
+    test::write_bytes(folder.file(latest_file),
+                      std::string("{\"parts\":[{\"file\":\"") + file + "\",\"bytes\":1,\"crc32\":1}]}");
+    EXPECT_NE(refusal().find("names the part"), std::string::npos);
+  }
 }
 
 }  // namespace

@@ -74,6 +74,46 @@ TEST(MetricsFile, AMissingOrEmptyFileIsBegunAgain) {
   EXPECT_EQ(read_bytes(folder.file("new.csv")), "step,epoch,split,loss\n");
 }
 
+TEST(MetricsFile, ComesBack) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("m.csv");
+  MetricsFile file(path, metrics);
+  EXPECT_TRUE(read_metrics(path).rows.empty());
+  const double third = 1.0 / 3;
+  file.row(20, 0, "train", third);
+  file.row(40, 1, "val", 1e-300, std::vector<double>{-third, std::numeric_limits<double>::infinity()});
+  const std::string whole = read_bytes(path);
+  // Whatever part of the next line a reader finds, it does not count.
+  for (const char* begun : {"", "6", "60,1,val,0.5,1", "60,1,val,0.5,1,2"}) {
+    write_bytes(path, whole + begun);
+    const RunMetrics read = read_metrics(path);
+    EXPECT_EQ(read.names, metrics);
+    ASSERT_EQ(read.rows.size(), 2u) << begun;
+    EXPECT_EQ(read.rows[0].step, 20);
+    EXPECT_EQ(read.rows[0].loss, third);
+    EXPECT_TRUE(read.rows[0].metrics.empty());
+    EXPECT_EQ(read.rows[1].epoch, 1);
+    EXPECT_EQ(read.rows[1].split, "val");
+    EXPECT_EQ(read.rows[1].loss, 1e-300);
+    EXPECT_EQ(read.rows[1].metrics, (std::vector<double>{-third, std::numeric_limits<double>::infinity()}));
+  }
+  for (const char* bad :
+       {"x\n", "60,1,val,0.5,1\n", "60,1,val,,1,2\n", "60,1,val,0.5,1,\n", "60,1,val,0.5,,1\n", "\n"}) {
+    write_bytes(path, whole + bad);
+    EXPECT_NE(error_of([&] { read_metrics(path); }).find("m.csv: line 4 is not a row of step,epoch,"),
+              std::string::npos)
+        << bad;
+  }
+  for (const char* bad : {"step,loss\n", "hello\n", "\n"}) {
+    write_bytes(path, bad);
+    EXPECT_NE(error_of([&] { read_metrics(path); }).find("has the columns"), std::string::npos) << bad;
+  }
+  for (const char* begun : {"", "step,ep"}) {
+    write_bytes(path, begun);
+    EXPECT_TRUE(read_metrics(path).rows.empty());
+  }
+}
+
 TEST(MetricsFile, OtherFilesAreRefusedAndKept) {
   TemporaryFolder folder;
   const std::string path = folder.file("m.csv");

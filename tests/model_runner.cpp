@@ -36,6 +36,44 @@ Enum choose(const json& options, const char* key, const std::map<std::string, En
   return names.at(options.at(key).get<std::string>());
 }
 
+// true and false, or a name.
+nn::Glu glu_of(const json& value) {
+  if (value.is_boolean()) return value.get<bool>() ? nn::Glu::full : nn::Glu::none;
+  return value == "half_glu1" ? nn::Glu::half_glu1 : nn::Glu::half_glu2;
+}
+
+// "layer" and what belongs to it; without it an RTF.
+void read_baseline(const json& o, nn::SequenceModelOptions& model) {
+  if (!o.contains("layer")) return;
+  model.kind = choose<nn::LayerKind>(o, "layer",
+                                     {{"rtf", nn::LayerKind::rtf},
+                                      {"s4", nn::LayerKind::s4},
+                                      {"s4d", nn::LayerKind::s4d},
+                                      {"s5", nn::LayerKind::s5},
+                                      {"spacetime", nn::LayerKind::spacetime}});
+  nn::BaselineOptions& to = model.baseline;
+  to.init = choose<nn::SystemInit>(o, "system_init",
+                                   {{"legs", nn::SystemInit::legs},
+                                    {"fourier", nn::SystemInit::fourier},
+                                    {"lin", nn::SystemInit::lin},
+                                    {"inv", nn::SystemInit::inv},
+                                    {"trunc_standard_normal", nn::SystemInit::trunc_standard_normal},
+                                    {"lecun_normal", nn::SystemInit::lecun_normal},
+                                    {"complex_normal", nn::SystemInit::complex_normal},
+                                    {"normal", nn::SystemInit::normal}});
+  to.dt_min = o.value("dt_min", to.dt_min);
+  to.dt_max = o.value("dt_max", to.dt_max);
+  to.rank = o.value("rank", to.rank);
+  to.blocks = o.value("blocks", to.blocks);
+  to.skip = o.value("skip", to.skip);
+  to.clip = o.value("clip", to.clip);
+  if (o.value("dt_transform", "softplus") == "exp") to.dt_transform = nn::StepTransform::exp;
+  if (o.value("initial_step", "paper") == "release") to.initial_step = nn::InitialStep::release;
+  if (o.value("initial_c", "normal") == "constant") to.initial_c = nn::InitialC::constant;
+  if (o.value("discretization", "zoh") == "bilinear") to.discretization = nn::Discretization::bilinear;
+  model.output_dropout = o.value("output_dropout", 0.0);
+}
+
 nn::SequenceModelOptions read_options(const json& o) {
   nn::SequenceModelOptions model;
   const auto read = [&o](const char* key, auto& value) { o.at(key).get_to(value); };
@@ -71,7 +109,8 @@ nn::SequenceModelOptions read_options(const json& o) {
   read("tie_inner_dropout", model.tie_inner_dropout);
   model.activation =
       choose<nn::Activation>(o, "activation", {{"identity", nn::Activation::identity}, {"gelu", nn::Activation::gelu}});
-  read("glu", model.glu);
+  model.glu = glu_of(o.at("glu"));
+  read_baseline(o, model);
   model.decoder = choose<nn::Decoder>(o, "decoder",
                                       {{"pool", nn::Decoder::pool},
                                        {"last", nn::Decoder::last},

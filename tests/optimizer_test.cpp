@@ -117,6 +117,18 @@ TEST(Optimizer, ScheduleIsWarmUpThenCosine) {
   EXPECT_EQ(schedule_factor(config, 0), 1);
 }
 
+TEST(Optimizer, ALearningRateOfZeroFreezesAGroup) {
+  OptimizerConfig config;
+  config.lr = 0.1;
+  config.ssm_lr = 0;
+  NamedTensors parameters;
+  for (const char* name : {"a_real", "a_imag", "b", "p", "dt", "c", "d"})
+    parameters.emplace_back(std::string("blocks.0.layer.") + name, at::ones({2}, at::kDouble).set_requires_grad(true));
+  EXPECT_EQ(Optimizer(parameters, {}, config).trained().size(), 2u);
+  config.dt_lr = 0.02;
+  EXPECT_EQ(Optimizer(parameters, {}, config).trained().size(), 3u);
+}
+
 TEST(Optimizer, FallsBackToTheGlobalValuesAndFreezesAtZero) {
   OptimizerConfig config;
   config.lr = 0.01;

@@ -15,6 +15,7 @@ using test::write_bytes;
 Config copying() {
   Config config;
   config.task.name = "copying";
+  config.model.init = "zero";  // the layer's default, which load_config() fills in
   config.train.batch = 7;
   return config;
 }
@@ -75,11 +76,13 @@ TEST(RunFolder, StatusComesBack) {
   TemporaryFolder folder;
   const RunFolder run = make(folder.file("run"));
   EXPECT_FALSE(read_status(run));
-  const RunStatus status{RunState::finished, 120, 3, 12.5, "accuracy", 0.1};
+  const RunStatus status{RunState::finished, 120, 3, 12.5, "accuracy", 0.1, 120};
   write_status(run, status);
   EXPECT_EQ(read_status(run), status);
-  write_status(run, {RunState::failed, 1, 0, 0, "loss", {}});
+  write_status(run, {RunState::failed, 1, 0, 0, "loss", {}, 7});
   EXPECT_FALSE(read_status(run)->best);
+  write_bytes(run.status(), R"({"state": "failed", "step": 3, "epoch": 0, "seconds": 1, "metric": "loss", "best": 2})");
+  EXPECT_EQ(read_status(run)->steps, 0) << "of a run from before it was said";
   for (const char* bad : {"", "{}", "[]", "{\"state\": \"lost\"}", "{\"state\": 1}"}) {
     write_bytes(run.status(), bad);
     EXPECT_TRUE(holds(error_of([&] { read_status(run); }), "status.json")) << bad;
@@ -98,6 +101,26 @@ TEST(RunFolder, OneProcessTrainsInIt) {
   // Nobody is there any more, and nobody said good-bye: it was killed.
   EXPECT_EQ(read_status(run)->state, RunState::interrupted);
   RunLock again(run);
+}
+
+TEST(RunFolder, DamagedFilesDoNotHideTheRest) {
+  TemporaryFolder folder;
+  const RunFolder run = make(folder.file("run"));
+  EXPECT_EQ(summarize(run).state, "not begun");
+  {
+    RunLock lock(run);
+    EXPECT_EQ(summarize(run).state, "running");
+  }
+  write_status(run, {RunState::failed, 1, 0, 0, "loss", {}, 7});
+  EXPECT_EQ(summarize(run).state, "failed");
+  EXPECT_EQ(summarize(run).damage, "");
+  write_bytes(run.status(), "{");
+  EXPECT_EQ(summarize(run).state, "unreadable");
+  EXPECT_EQ(summarize(run).config, copying());
+  EXPECT_TRUE(summarize(run).damage.starts_with(run.status())) << summarize(run).damage;
+  write_bytes(run.config(), "{");
+  EXPECT_FALSE(summarize(run).config);
+  EXPECT_TRUE(holds(summarize(run).damage, "config.yaml")) << summarize(run).damage;
 }
 
 TEST(RunFolder, RunsAreFoundBelow) {

@@ -3,9 +3,14 @@
 #include "rtf_torch/step_graph.h"
 
 #include <ATen/ATen.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "torch/device_graph.h"
 
 namespace rtf::nn {
 namespace {
@@ -63,6 +68,80 @@ TEST_F(StepGraphTest, StepsAsTheModelDoes) {
     expect_same_streams(make_model(Decoder::position, 0, Norm::batch), batch);
     expect_same_streams(make_model(Decoder::position, 11, Norm::layer), batch);
     expect_same_streams(make_model(Decoder::pool, 11, Norm::batch), batch);
+  }
+}
+
+int64_t reserved_bytes() {
+  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device());
+  return stats.reserved_bytes[static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE)].current;
+}
+
+// Some steps with temporaries of the size of x.
+void smooth(const at::Tensor& x, at::Tensor& y) {
+  at::Tensor value = x;
+  for (int i = 0; i < 4; ++i) value = (value + value.roll(1, 0)).sin() * (i + 1);
+  y.copy_(value);
+}
+
+TEST_F(StepGraphTest, GraphsThatShareMemoryAreReplayedInAnyOrder) {
+  const c10::cuda::CUDAStreamGuard stream(c10::cuda::getStreamFromPool());
+  const auto options = at::TensorOptions(at::kCUDA);
+  const std::vector<int64_t> sizes = {int64_t{1} << 23, int64_t{3} << 21, int64_t{1} << 24};
+  std::vector<at::Tensor> x, y;
+  for (const int64_t size : sizes) {
+    x.push_back(at::randn({size}, options));
+    y.push_back(at::zeros({size}, options));
+    smooth(x.back(), y.back());
+  }
+  std::vector<std::unique_ptr<DeviceGraph>> graphs;
+  std::vector<int64_t> grown;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    graphs.emplace_back(rtf_cuda_make_graph(i > 0 ? graphs[0].get() : nullptr));
+    c10::cuda::CUDACachingAllocator::emptyCache();
+    const int64_t before = reserved_bytes();
+    graphs.back()->capture([&] { smooth(x[i], y[i]); });
+    grown.push_back(reserved_bytes() - before);
+  }
+  EXPECT_GT(grown[0], 0);
+  EXPECT_EQ(grown[1], 0);  // a smaller one fits where the first does
+  for (int round = 0; round < 3; ++round) {
+    for (const std::size_t i : {std::size_t{2}, std::size_t{0}, std::size_t{1}, std::size_t{0}}) {
+      x[i].normal_();
+      at::Tensor expected = at::empty_like(x[i]);
+      smooth(x[i], expected);
+      graphs[i]->replay();
+      EXPECT_TRUE(at::equal(y[i], expected)) << i;
+    }
+  }
+  // The memory outlives the graph that it was first made for, and none of them.
+  graphs.erase(graphs.begin());
+  at::Tensor expected = at::empty_like(x[1]);
+  smooth(x[1], expected);
+  y[1].zero_();
+  graphs[0]->replay();
+  EXPECT_TRUE(at::equal(y[1], expected));
+  c10::cuda::device_synchronize();
+  const int64_t held = reserved_bytes();
+  graphs.clear();
+  c10::cuda::CUDACachingAllocator::emptyCache();
+  EXPECT_LT(reserved_bytes(), held);
+}
+
+TEST_F(StepGraphTest, AFailedCaptureLeavesNothingBehind) {
+  const c10::cuda::CUDAStreamGuard stream(c10::cuda::getStreamFromPool());
+  at::Tensor x = at::randn({1000}, at::kCUDA), y = at::zeros_like(x);
+  smooth(x, y);
+  std::unique_ptr<DeviceGraph> first(rtf_cuda_make_graph(nullptr));
+  first->capture([&] { smooth(x, y); });
+  for (int i = 0; i < 3; ++i) {
+    std::unique_ptr<DeviceGraph> failed(rtf_cuda_make_graph(first.get()));
+    EXPECT_ANY_THROW(failed->capture([&] { (void)(x * 2).sum().item<float>(); }));
+    failed.reset();
+    at::Tensor expected = at::empty_like(x);
+    smooth(x, expected);
+    y.zero_();
+    first->replay();
+    EXPECT_TRUE(at::equal(y, expected));
   }
 }
 

@@ -18,6 +18,17 @@ TEST(Table, NumbersRightTextLeft) {
   EXPECT_NE(test::error_of([&] { table.row({"1"}); }).find("1 cells, expected 3"), std::string::npos);
 }
 
+TEST(Table, Markdown) {
+  Table table({"n", "name", "best", "steps"});
+  table.row({"64", "a|b", "0.5 \u00b1 0.25", "50 / 60"});
+  table.row({"1024", "winter", "", "7"});
+  EXPECT_EQ(table.markdown(),
+            "|    n | name   |       best |   steps |\n"
+            "| ---: | ------ | ---------: | ------: |\n"
+            "|   64 | a\\|b   | 0.5 \u00b1 0.25 | 50 / 60 |\n"
+            "| 1024 | winter |            |       7 |\n");
+}
+
 TEST(Table, Durations) {
   EXPECT_EQ(duration_text(5.6), "6 s");
   EXPECT_EQ(duration_text(59.7), "1:00");

@@ -28,8 +28,10 @@ int main(int argc, char** argv) {
     for (const Split split : {Split::train, Split::val, Split::test}) {
       if (argv[2] != std::string(name(split))) continue;
       const Batch batch = task->batch(split, std::stol(argv[3]), indices);
-      rtf::write_safetensors(argv[5], {{{"input", to_array(batch.input)}, {"target", to_array(batch.target)}},
-                                       {{"size", std::to_string(task->size(split))}}});
+      rtf::TensorFile file{{{"input", to_array(batch.input)}, {"target", to_array(batch.target)}},
+                           {{"size", std::to_string(task->size(split))}}};
+      if (batch.lengths) file.tensors["lengths"] = to_array(*batch.lengths);
+      rtf::write_safetensors(argv[5], file);
     }
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include "data/record_file.h"
 #include "temporary_folder.h"
+#include "train/model_setup.h"
 #include "train/task.h"
 
 namespace rtf::train {
@@ -219,6 +221,42 @@ TEST_F(SmallMnist, DamagedGzipIsRefused) {
   flipped[flipped.size() - 6] = static_cast<char>(flipped[flipped.size() - 6] ^ 1);  // in the checksum
   test::write_bytes(path, flipped);
   EXPECT_NE(refusal().find("damaged"), std::string::npos) << refusal();
+}
+
+// The configs of the Long Range Arena on data that have the right sizes, but few samples.
+int64_t parameters(const std::string& name, const std::string& data) {
+  const Config config = load_config(std::string(RTF_EXPERIMENTS) + "/lra/" + name + ".yaml", {"data.path=" + data});
+  const auto task = make_task(config, at::kFloat);
+  int64_t count = 0;
+  for (const auto& parameter : make_model(config, *task, at::kCPU)->parameters()) count += parameter.numel();
+  return count;
+}
+
+TEST(Arena, ModelsHaveTheParametersOfTheExperiments) {
+  const TemporaryFolder folder;
+  for (const char* split : {"train", "val", "test"}) {
+    test::write_bytes(folder.file(std::string("basic_") + split + ".tsv"),
+                      "Source\tTarget\n( [MIN [MAX [MED [SM 0 1 2 3 4 5 6 7 8 9 ] )\t3\n");
+  }
+  EXPECT_EQ(parameters("listops", folder.file("")), 815'162);
+  test::write_bytes(folder.file("train.bin"), std::string(10 * 1025, '\1'));
+  test::write_bytes(folder.file("test.bin"), std::string(1025, '\1'));
+  EXPECT_EQ(parameters("image", folder.file("")), 3'564'298);
+  for (const auto& [name, side, count] :
+       {std::tuple("pathfinder", 32, 1'190'402), std::tuple("pathx", 128, 13'380'098)}) {
+    data::RecordInfo info;
+    info.rows = info.columns = static_cast<std::size_t>(side);
+    info.classes = 2;
+    info.counts = {1, 1, 1};
+    data::RecordWriter writer(folder.file(std::string(name) + ".records"), info);
+    const std::vector<std::uint8_t> pixels(info.rows * info.columns);
+    for (int i = 0; i < 3; ++i) writer.add_image(pixels, 1);
+    writer.commit();
+    EXPECT_EQ(parameters(name, folder.file("")), count);
+  }
+  // Of another size.
+  const std::string line = error_of([&] { parameters("pathx", folder.file("pathfinder.records")); });
+  EXPECT_NE(line.find("pathfinder.records: not images of 128 x 128"), std::string::npos) << line;
 }
 
 }  // namespace

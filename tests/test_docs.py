@@ -88,7 +88,7 @@ def test_named_files_exist(document):
 def test_layout_has_every_source():
     """Each folder's section names the folder's files."""
     sections = dict(re.findall(r"^### `([\w/]+)/`\n(.*?)(?=^##)", (ROOT / "docs" / "layout.md").read_text(), re.MULTILINE | re.DOTALL))
-    for folder in ("src/c_api", "src/core", "src/cpu", "src/cuda", "src/stream", "src/torch", "src/train", "cli"):
+    for folder in ("src/c_api", "src/core", "src/cpu", "src/cuda", "src/data", "src/stream", "src/torch", "src/train", "cli"):
         sources = [file.relative_to(ROOT / folder) for file in (ROOT / folder).rglob("*.[ch]*")]
         assert sources
         assert [str(file) for file in sources if f"`{file.with_suffix('')}." not in sections[folder]] == []

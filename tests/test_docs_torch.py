@@ -1,11 +1,13 @@
 """What the documents say of the operators and of training is true."""
 
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from conftest import from_environment
+from conftest import COMMAND, TIMEOUT, from_environment
 from test_docs import ROOT, blocks
 
 
@@ -23,6 +25,22 @@ def test_readme_config_trains(rtf, tmp_path):
     (block,) = blocks(ROOT / "README.md", "yaml")
     (tmp_path / "copying.yaml").write_text(block)
     rtf("train", "copying.yaml", "train.steps=2", "--out", "runs/copying", "--quiet")
+
+
+def test_the_report_of_the_documents(tmp_path):
+    """The commands run as printed, but for the length of the training, and print a table with these columns."""
+    from_environment("RTF_TORCH_LIBRARY")
+    section = (ROOT / "docs" / "training.md").read_text().partition("## Reports")[2]
+    block = re.search(r"^```sh\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)[1]
+    header = re.search(r"^\| run .*$", section, re.MULTILINE)[0]
+    (tmp_path / "experiments").symlink_to(ROOT / "experiments")
+    path = os.pathsep.join([str(Path(COMMAND).resolve().parent), os.environ["PATH"]])
+    done = subprocess.run(["bash", "-e", "-c", block.replace("train.epochs=6", "train.steps=2")], cwd=tmp_path,
+                          env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=TIMEOUT)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    columns = [[cell.strip() for cell in line.split("|")] for line in done.stdout.splitlines() if line.startswith("| run ")]
+    assert columns == [[cell.strip() for cell in header.split("|")]]
+    assert (tmp_path / "runs/report/report.md").exists() and (tmp_path / "runs/report/copying.svg").exists()
 
 
 def test_every_operator_is_documented(torch_ops):

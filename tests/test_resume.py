@@ -1,5 +1,6 @@
 """Runs that end where they should, whatever happens on the way: kills, signals, full disks, damaged or changed files."""
 
+import json
 import os
 import random
 import resource
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import COMMAND
+from safetensors.numpy import load as safetensors_load
 from training_runs import DELAY, TINY, contents, refused, rows, same_run, start, status, wait_for, write_digits
 
 if not (Path(COMMAND).resolve().parent / "rtf-train").exists():
@@ -194,3 +196,105 @@ def test_resume_without_its_files(rtf, rtf_raw, tiny, tmp_path):
     (run / "status.json").unlink()
     done = rtf_raw("train", "--resume", "run")
     assert done.returncode == 0 and "run has no checkpoint yet and begins again" in done.stderr
+
+
+# A model whose checkpoint has several MiB.
+LARGE = ["model.channels=96", "model.layers=4", "train.epochs=2", "optimizer.total=16"]
+
+
+def test_parts_of_a_checkpoint(rtf, tmp_path, tiny):
+    rtf("train", tiny, *LARGE, "--out", "whole", "-q")
+    rtf("train", tiny, *LARGE, "checkpoint.part_size=1", "checkpoint.every_steps=3", "train.steps=7", "--out", "run",
+        "-q")  # fmt: skip
+    checkpoints = tmp_path / "run" / "checkpoints"
+
+    def joined(name):
+        index = json.loads((checkpoints / f"{name}.safetensors").read_text())
+        return b"".join((checkpoints / part["file"]).read_bytes() for part in index["parts"])
+
+    parts = list(checkpoints.glob("*.part"))
+    assert len(parts) >= 3 and all(part.stat().st_size <= 2**20 for part in parts)
+    used = {part["file"] for name in ("latest", "previous", "best")
+            for part in json.loads((checkpoints / f"{name}.safetensors").read_text())["parts"]}  # fmt: skip
+    assert used == {part.name for part in parts}
+    assert safetensors_load(joined("latest")).keys() == safetensors_load(
+        (tmp_path / "whole/checkpoints/latest.safetensors").read_bytes()).keys()  # fmt: skip
+    # On another machine: a copy of the folder, and either form.
+    (tmp_path / "run").rename(tmp_path / "moved")
+    checkpoints = tmp_path / "moved" / "checkpoints"
+    rtf("train", "--resume", "moved", "train.steps=0", "-q")
+    assert rtf("eval", "moved")
+    last = tmp_path / "moved/checkpoints/last.safetensors"
+    last.write_bytes(joined("latest"))
+    assert contents(last)[0] == contents(tmp_path / "whole/checkpoints/latest.safetensors")[0]
+
+
+def test_damaged_parts_are_named(rtf, rtf_raw, tmp_path, tiny):
+    rtf("train", tiny, *LARGE, "checkpoint.part_size=1", "checkpoint.every_steps=3", "train.steps=7", "--out", "run",
+        "-q")  # fmt: skip
+    checkpoints = tmp_path / "run" / "checkpoints"
+    part = checkpoints / json.loads((checkpoints / "latest.safetensors").read_text())["parts"][1]["file"]
+    whole = part.read_bytes()
+    part.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    refused(rtf_raw("train", "--resume", "run"), "damaged", part.name, "--from previous")
+    part.unlink()
+    refused(rtf_raw("train", "--resume", "run"), "incomplete", part.name, "--from previous")
+    rtf("train", "--resume", "run", "--from", "previous", "checkpoint.part_size=0", "-q")
+    assert not part.exists() and contents(checkpoints / "latest.safetensors")
+
+
+def test_minutes(rtf_raw, rtf, tmp_path, tiny):
+    """A run that would take long stops in time, says how to go on, and ends as one that was never stopped."""
+    keys = ["train.epochs=300", "train.eval_every=100"]
+    rtf("train", tiny, *keys, "--out", "whole", "-q")
+    begin = time.monotonic()
+    done = rtf_raw("train", tiny, *keys, "--minutes", 0.02, "--out", "run", "-q")
+    assert time.monotonic() - begin < 20
+    stops = 1
+    while done.stderr:
+        assert done.returncode == 0 and "stopped after 0.02 minutes" in done.stderr, done
+        assert "rtf train --resume run" in done.stderr and done.stderr.count("\n") == 1
+        assert status(tmp_path / "run")["state"] == "interrupted"
+        step = status(tmp_path / "run")["step"]
+        done = rtf_raw("train", "--resume", "run", "--minutes", 0.02 if stops < 3 else 10, "-q")
+        assert status(tmp_path / "run")["step"] > step
+        stops += 1
+    assert done.returncode == 0 and status(tmp_path / "run")["state"] == "finished"
+    same_run(tmp_path / "whole", tmp_path / "run")
+    for minutes in ("0", "-1", "soon", "inf", "nan", "1e999", "5m"):
+        refused(rtf_raw("train", tiny, "--minutes", minutes, "--out", "x"), "--minutes")
+
+
+def test_minutes_shorter_than_an_evaluation(rtf_raw, rtf, tmp_path, tiny):
+    """Whatever is done when the time is up, the next start goes on from there: evaluations too come to their end."""
+    keys = ["task.train_size=16", "task.val_size=24", "train.eval_batch=8", "train.epochs=1", "optimizer.schedule=constant",
+            "optimizer.warmup=0"]  # fmt: skip
+    rtf("train", tiny, *keys, "--out", "whole", "-q")
+    done = rtf_raw("train", tiny, *keys, "--minutes", "1e-6", "--out", "run", "-q")
+    # A step or a batch of the evaluation each time: two steps, three batches.
+    starts = 1
+    while done.stderr and starts < 10:
+        assert done.returncode == 0 and "stopped after 1e-06 minutes" in done.stderr, done
+        done = rtf_raw("train", "--resume", "run", "--minutes", "1e-6", "-q")
+        starts += 1
+    assert (done.returncode, done.stderr) == (0, "") and starts >= 5
+    same_run(tmp_path / "whole", tmp_path / "run")
+
+
+def test_an_evaluation_of_other_weights_is_not_gone_on_with(rtf_raw, rtf, tmp_path, tiny):
+    keys = ["task.val_size=32", "train.eval_batch=8", "optimizer.total=24"]
+    rtf("train", tiny, *keys, "train.steps=4", "--out", "whole", "-q")
+    rtf("train", "--resume", "whole", "train.steps=0", "-q")
+    rtf_raw("train", tiny, *keys, "train.steps=4", "--minutes", "1e-6", "--out", "run", "-q")
+    latest = tmp_path / "run/checkpoints/latest.safetensors"
+    while "evaluation.val" not in contents(latest)[0]:
+        assert "stopped" in rtf_raw("train", "--resume", "run", "--minutes", "1e-6", "-q").stderr
+    # More steps before the evaluation is done.
+    rtf("train", "--resume", "run", "train.steps=0", "-q")
+    assert [row for row in rows(tmp_path / "run") if row["step"] != "4"] == [
+        row for row in rows(tmp_path / "whole") if row["step"] != "4"]  # fmt: skip
+
+
+def test_minutes_without_end(rtf, tmp_path, tiny):
+    for minutes in ("1e9", "1e300"):
+        assert "finished" in rtf("train", tiny, "train.steps=6", "--minutes", minutes, "--out", minutes)

@@ -131,7 +131,7 @@ def test_bad_folders(rtf_raw, tmp_path):
         assert done.returncode == 2 and part in done.stderr and done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", ["train", "eval", "runs", "sweep"])
+@pytest.mark.parametrize("command", ["train", "eval", "report", "runs", "sweep"])
 def test_a_build_without_training_says_so(tmp_path, command):
     shutil.copy(COMMAND, tmp_path / "rtf")
     done = subprocess.run([tmp_path / "rtf", command, "x"], env={"PATH": "/nowhere"}, capture_output=True, text=True)

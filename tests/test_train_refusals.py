@@ -3,11 +3,12 @@
 import os
 from pathlib import Path
 
+import data_sets
 import numpy as np
 import pytest
 from conftest import COMMAND
 from safetensors.numpy import load_file, save_file
-from training_runs import DELAY, TINY, refused, status
+from training_runs import DELAY, TINY, refused, rows, status
 
 if not (Path(COMMAND).resolve().parent / "rtf-train").exists():
     pytest.skip("built without training", allow_module_level=True)
@@ -133,3 +134,22 @@ def test_no_device_is_one_line(rtf, rtf_raw, tiny, tmp_path):
     rtf("train", tiny, "--out", "run", "-q")
     refused(rtf_raw("eval", "run", "--device", "cuda:1", env=environment), why("cuda:1"), "use the CPU")
     refused(rtf_raw("eval", "run", "--device", "gpu"), "train.device is 'gpu'")
+
+
+ARENA = """
+task: {{name: {0}}}
+data: {{path: {1}, cache: {1}/cache}}
+model: {{layers: 1, channels: 2, order: 2}}
+train: {{batch: 2, steps: 2, threads: 1}}
+"""
+
+
+def test_only_text_validates_on_its_test_split(rtf, rtf_raw, tmp_path):
+    (tmp_path / "c.yaml").write_text(ARENA.format("pathfinder", "images"))
+    rtf("data", "pathfinder", "--train", 6, "--val", 0, "--test", 4, "--out", "images", "-q")
+    refused(rtf_raw("train", "c.yaml", "--out", "run"), "images", "task pathfinder has no samples to validate on")
+    assert not (tmp_path / "run").exists()
+    (tmp_path / "t.yaml").write_text(ARENA.format("text", "reviews"))
+    data_sets.write_imdb(tmp_path / "reviews", np.random.default_rng(0), size=3)
+    rtf("train", "t.yaml", "--out", "run", "-q")
+    assert {row["split"] for row in rows(tmp_path / "run")} <= {"train", "val"}

@@ -49,6 +49,7 @@ Config config(int64_t chunk) {
   config.model.channels = 4;
   config.model.order = 3;
   config.model.norm = "layer";
+  config.model.init = "zero";
   config.optimizer.lr = 0.01;
   config.train.precision = "fp64";
   config.train.batch = rows;

@@ -22,6 +22,14 @@ Tensor kernel(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt le
 // The first `length` samples of the impulse response of a plain numerator, (channels, length).
 Tensor exact_kernel(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length);
 
+// Kernels of diagonal systems, (rows, length), real: 2 Re sum_j c_j z_j^t over the pairs of (rows, pairs), both complex.
+// In double, or on the GPU in the type of c; log_z in complex128 keeps the digits of large powers.
+Tensor vandermonde(const Tensor& c, const Tensor& log_z, c10::SymInt length);
+
+// sum_j v_j / (i s - l_j) + conj(v_j) / (i s - conj(l_j)) at every point s: v (rows, sums, pairs), poles l (rows, pairs),
+// points (points), result (rows, sums, points).
+Tensor cauchy(const Tensor& v, const Tensor& poles, const Tensor& points);
+
 // kernel is (channels, samples), or (2, channels, samples) when bidirectional: forward, then backward.
 Tensor convolve(const Tensor& u, const Tensor& kernel, bool bidirectional = false, const OptionalTensor& lengths = {},
                 const OptionalTensor& offsets = {});

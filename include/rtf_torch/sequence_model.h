@@ -7,7 +7,7 @@
 #include <functional>
 #include <memory>
 
-#include "rtf_torch/layer.h"
+#include "rtf_torch/baselines.h"
 
 namespace rtf::nn {
 
@@ -17,6 +17,13 @@ struct Stream;
 
 enum class Norm { none, batch, layer };
 enum class Activation { identity, gelu };
+// How a block ends; y is the layer's output, g what the activation makes of it.
+enum class Glu {
+  none,       // g
+  full,       // p * sigmoid(q), (p, q) = Linear(D -> 2D)(g)
+  half_glu1,  // g * sigmoid(Linear(g))
+  half_glu2,  // y * sigmoid(Linear(g))
+};
 enum class Decoder {
   pool,      // mean over the valid positions, then linear
   last,      // linear at each of the last `last` positions
@@ -28,7 +35,9 @@ struct SequenceModelOptions {
   int64_t vocabulary = 0;  // tokens in: an embedding; 0: `features` numbers in, a linear encoder
   int64_t features = 1;
   int64_t layers = 6;
-  RTFOptions layer;  // its channels are the model's width
+  LayerKind kind = LayerKind::rtf;
+  RTFOptions layer;          // its channels are the model's width; what only RTF has is for that kind
+  BaselineOptions baseline;  // of the other kinds
   Norm norm = Norm::batch;
   bool prenorm = true;
   bool residual = true;      // false: x <- Layer(x); neither norm nor outer dropout is then applied
@@ -37,7 +46,8 @@ struct SequenceModelOptions {
   bool tie_dropout = true;   // outer: one mask for all positions
   bool tie_inner_dropout = false;
   Activation activation = Activation::gelu;
-  bool glu = true;  // the output projection Linear(D -> 2D) and its gate
+  double output_dropout = 0;  // on the layer's output, ahead of the activation, one mask for all positions; not of RTF
+  Glu glu = Glu::full;
   Decoder decoder = Decoder::pool;
   int64_t outputs = 0;
   int64_t last = 1;  // positions of Decoder::last
@@ -48,7 +58,7 @@ struct SequenceModelOptions {
 // What a causal model carries from sample to sample, for a batch of streams.
 struct ModelState {
   std::vector<Realization> layers;  // fixed while streaming
-  std::vector<at::Tensor> states;   // (batch, channels, order) each, float64
+  std::vector<at::Tensor> states;   // float64, as many numbers as the layer's recurrence has
   at::Tensor sum;                   // of the pooled positions (batch, channels), and how many
   at::Tensor count;                 // (batch)
 };
@@ -78,7 +88,7 @@ class SequenceModelImpl : public torch::nn::Module {
   const at::Tensor& generator();
   void set_length(int64_t length);
 
-  // One report a layer, of at most `most` denominators each (0: all).
+  // One report a layer, of at most `most` denominators each (0: all); empty for kinds that make none.
   std::vector<PoleReport> poles(int64_t most = 0) const;
 
   SequenceModelOptions options;

@@ -16,11 +16,24 @@ using torch::autograd::variable_list;
 constexpr double kEpsilon = 1e-5;
 constexpr double kMomentum = 0.1;
 
-RTFOptions layer_options(const SequenceModelOptions& model, int64_t index) {
+// The only place that knows every kind of layer.
+std::shared_ptr<LayerImpl> make_layer(const SequenceModelOptions& model, int64_t index) {
   RTFOptions layer = model.layer;
   layer.seed = model.seed;
   layer.index = index;
-  return layer;
+  switch (model.kind) {
+    case LayerKind::rtf:
+      return std::make_shared<RTFImpl>(layer);
+    case LayerKind::s4:
+      return std::make_shared<S4Impl>(layer, model.baseline);
+    case LayerKind::s4d:
+      return std::make_shared<S4DImpl>(layer, model.baseline);
+    case LayerKind::s5:
+      return std::make_shared<S5Impl>(layer, model.baseline);
+    case LayerKind::spacetime:
+      return std::make_shared<SpaceTimeImpl>(layer, model.baseline);
+  }
+  TORCH_INTERNAL_ASSERT(false);
 }
 
 std::optional<Tensor> present(const Tensor& gradient) {
@@ -117,18 +130,23 @@ Tensor NormalizationImpl::evaluate(const Tensor& x) const {
 BlockImpl::BlockImpl(const SequenceModelOptions& model, int64_t index)
     : index_(index),
       activation_(model.activation),
+      glu_(model.glu),
       prenorm_(model.prenorm),
       residual_(model.residual),
       bfloat16_(model.bfloat16),
       dropout_(model.dropout),
       inner_dropout_(model.inner_dropout),
+      output_dropout_(model.output_dropout),
       tie_dropout_(model.tie_dropout),
       tie_inner_dropout_(model.tie_inner_dropout) {
   const int64_t channels = model.layer.channels;
-  layer = register_module("layer", RTF(layer_options(model, index)));
+  layer = register_module("layer", make_layer(model, index));
   if (model.residual && model.norm != Norm::none)
     norm_ = register_module("norm", std::make_shared<NormalizationImpl>(model.norm, channels));
-  if (model.glu) output = register_module("output", torch::nn::Linear(channels, 2 * channels));
+  if (model.glu != Glu::none) {
+    const int64_t outputs = model.glu == Glu::full ? 2 * channels : channels;
+    output = register_module("output", torch::nn::Linear(channels, outputs));
+  }
 }
 
 Tensor BlockImpl::activate(const Tensor& y, const Tensor& generator) const {
@@ -138,17 +156,21 @@ Tensor BlockImpl::activate(const Tensor& y, const Tensor& generator) const {
   return p > 0 ? ops::dropout(y, p, generator, site, tie_inner_dropout_) : y;
 }
 
-Tensor BlockImpl::gate_and_add(const Tensor& x, const Tensor& y, const Tensor& generator) {
+Tensor BlockImpl::gate_and_add(const Tensor& x, const Tensor& y, const Tensor& g, const Tensor& generator) {
   const double p = is_training() && residual_ ? dropout_ : 0;
   const int64_t site = dropout_layer(index_, DropoutSite::outer);
-  if (output) {
+  if (glu_ != Glu::none) {
     const std::optional<Tensor> residual = residual_ ? std::optional(x) : std::nullopt;
-    if (y.is_cpu()) return ops::glu(output->forward(y), residual, p, generator, site, tie_dropout_);
+    if (glu_ != Glu::full) {
+      const Tensor gated = glu_ == Glu::half_glu1 ? g : y;
+      return ops::glu(at::cat({gated, output->forward(g)}, -1), residual, p, generator, site, tie_dropout_);
+    }
+    if (g.is_cpu()) return ops::glu(output->forward(g), residual, p, generator, site, tie_dropout_);
     // On the GPU the gate adds the bias: one pass over twice the channels less.
-    return ops::glu(project(y, output->weight), residual, p, generator, site, tie_dropout_, output->bias);
+    return ops::glu(project(g, output->weight), residual, p, generator, site, tie_dropout_, output->bias);
   }
-  if (!residual_) return y;
-  return x + (p > 0 ? ops::dropout(y, p, generator, site, tie_dropout_) : y);
+  if (!residual_) return g;
+  return x + (p > 0 ? ops::dropout(g, p, generator, site, tie_dropout_) : g);
 }
 
 Stream BlockImpl::begin(const Tensor& x) const { return {x, norm_ && prenorm_ ? x : x.to(samples(x))}; }
@@ -156,8 +178,10 @@ Stream BlockImpl::begin(const Tensor& x) const { return {x, norm_ && prenorm_ ? 
 Stream BlockImpl::around(const std::function<Tensor(const Tensor&)>& run_layer, const Stream& in,
                          const Tensor& generator) {
   const Stream stream = norm_ && prenorm_ ? norm_->ahead(in.x, samples(in.x)) : in;
-  const Tensor y = activate(run_layer(stream.samples), generator);
-  const Tensor sum = gate_and_add(stream.x, y, generator).to(in.x.scalar_type());
+  Tensor y = run_layer(stream.samples);
+  if (is_training() && output_dropout_ > 0)
+    y = ops::dropout(y, output_dropout_, generator, dropout_layer(index_, DropoutSite::output), /*tied=*/true);
+  const Tensor sum = gate_and_add(stream.x, y, activate(y, generator), generator).to(in.x.scalar_type());
   if (norm_ && !prenorm_) return norm_->after(sum, samples(sum));
   // A norm ahead of the next layer makes its samples.
   return {sum, norm_ ? sum : sum.to(samples(sum))};
@@ -170,7 +194,7 @@ Stream BlockImpl::forward(const Stream& in, const std::optional<Tensor>& lengths
 Stream BlockImpl::prefill(const Stream& in, const Realization& realization, Tensor& state, const Tensor& generator) {
   const auto run_layer = [&](const Tensor& u) {
     Tensor y;
-    std::tie(y, state) = RTFImpl::prefill(realization, u, state);
+    std::tie(y, state) = layer->prefill(realization, u, state);
     return y;
   };
   return around(run_layer, in, generator);
@@ -179,7 +203,7 @@ Stream BlockImpl::prefill(const Stream& in, const Realization& realization, Tens
 Stream BlockImpl::step(const Stream& in, const Realization& realization, Tensor& state, const Tensor& generator) {
   const auto run_layer = [&](const Tensor& u) {
     Tensor y;
-    std::tie(y, state) = RTFImpl::step(realization, u.squeeze(1), state);
+    std::tie(y, state) = layer->step(realization, u.squeeze(1), state);
     return y.unsqueeze(1);
   };
   return around(run_layer, in, generator);

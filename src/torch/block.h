@@ -44,7 +44,7 @@ class BlockImpl : public torch::nn::Module {
   Stream prefill(const Stream& in, const Realization& realization, at::Tensor& state, const at::Tensor& generator);
   Stream step(const Stream& in, const Realization& realization, at::Tensor& state, const at::Tensor& generator);
 
-  RTF layer = nullptr;
+  std::shared_ptr<LayerImpl> layer;
   torch::nn::Linear output = nullptr;  // without the gate: none
 
  private:
@@ -53,12 +53,14 @@ class BlockImpl : public torch::nn::Module {
                 const at::Tensor& generator);
   at::ScalarType samples(const at::Tensor& x) const { return bfloat16_ ? at::kBFloat16 : x.scalar_type(); }
   at::Tensor activate(const at::Tensor& y, const at::Tensor& generator) const;
-  at::Tensor gate_and_add(const at::Tensor& x, const at::Tensor& y, const at::Tensor& generator);
+  // The gate over g, what is activated of the layer's output y, and the residual x.
+  at::Tensor gate_and_add(const at::Tensor& x, const at::Tensor& y, const at::Tensor& g, const at::Tensor& generator);
 
   const int64_t index_;
   const Activation activation_;
+  const Glu glu_;
   const bool prenorm_, residual_, bfloat16_;
-  const double dropout_, inner_dropout_;
+  const double dropout_, inner_dropout_, output_dropout_;
   const bool tie_dropout_, tie_inner_dropout_;
   std::shared_ptr<NormalizationImpl> norm_;  // null: none
 };

@@ -47,7 +47,7 @@ Architecture architecture_of(const SequenceModelOptions& options) {
   a.residual = options.residual;
   a.activation =
       options.activation == Activation::gelu ? Architecture::Activation::gelu : Architecture::Activation::identity;
-  a.glu = options.glu;
+  a.glu = options.glu == Glu::full;
   switch (options.decoder) {
     case Decoder::pool:
       a.decoder = Architecture::Decoder::pool;
@@ -191,6 +191,10 @@ double answer_error(const SequenceModelImpl& model, const ModelFile& file) {
 Exported export_model(const SequenceModelImpl& model, const RealizeOptions& options) {
   const at::NoGradGuard no_grad;
   const SequenceModelOptions& o = model.options;
+  if (o.kind != LayerKind::rtf)
+    throw Error(ErrorCode::unsupported, "export_model", "layers other than rtf have no place in a model file");
+  if (o.glu != Glu::none && o.glu != Glu::full)
+    throw Error(ErrorCode::unsupported, "export_model", "half gated blocks have no place in a model file");
   const Weights weights(model);
   Exported exported;
   ModelFile& file = exported.file;
@@ -206,7 +210,7 @@ Exported export_model(const SequenceModelImpl& model, const RealizeOptions& opti
     const std::string name = "blocks." + std::to_string(i);
     ModelBlock& block = file.blocks.emplace_back();
     if (file.architecture.has_norms()) block.norm = weights.norm(name + ".norm", o.norm);
-    if (o.glu) block.output = weights.linear(name + ".output");
+    if (o.glu != Glu::none) block.output = weights.linear(name + ".output");
     const auto& layer = *modules[name + ".layer"]->as<RTFImpl>();
     try {
       block.layer = exported.layers.emplace_back(realize_direction(layer, 0, options)).layer;

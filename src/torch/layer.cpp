@@ -15,20 +15,12 @@
 #include "rtf_torch/operators.h"
 #include "torch/bridge.h"
 #include "torch/dispatch.h"
+#include "torch/state_space.h"
 
 namespace rtf::nn {
 namespace {
 
 using at::Tensor;
-
-// What is drawn for one layer, each from a seed of its own.
-enum class Draw : uint32_t { coefficients, free_numbers, sigma };
-
-uint64_t draw_seed(const RTFOptions& options, Draw draw) {
-  const auto words = philox({static_cast<uint32_t>(options.index), static_cast<uint32_t>(draw), 0, 0},
-                            {static_cast<uint32_t>(options.seed), static_cast<uint32_t>(options.seed >> 32)});
-  return uint64_t{words[1]} << 32 | words[0];
-}
 
 Tensor to_parameter(const std::vector<double>& values, at::IntArrayRef shape) {
   return at::tensor(values, at::kFloat).view(shape);
@@ -67,7 +59,8 @@ int64_t largest_filtered_order(const Tensor& u) {
   return op.call(u);
 }
 
-// u as the convolution reads it: zero past the lengths, where the response to what came before goes on.
+}  // namespace
+
 Tensor cut(const Tensor& u, const Tensor& lengths) {
   if (lengths.is_cpu()) ops::lengths_of("convolve", lengths, u.size(0), u.size(1));  // refuses bad ones
   // Values on the device are not looked at, as in the convolution: that would wait for it.
@@ -79,8 +72,6 @@ Tensor cut(const Tensor& u, const Tensor& lengths) {
   const Tensor past = at::arange(u.size(1), ends.options()) >= ends.unsqueeze(1);
   return u.masked_fill(past.unsqueeze(2), 0.0);
 }
-
-}  // namespace
 
 RTFImpl::RTFImpl(RTFOptions options_) : options(std::move(options_)) {
   check(options);
@@ -152,19 +143,23 @@ Tensor RTFImpl::forward(const Tensor& u, const std::optional<Tensor>& lengths, c
 
 Realization RTFImpl::realize() const {
   TORCH_CHECK(!options.bidirectional, "[rtf::RTF] a bidirectional layer has no recurrence: it sees the whole sequence");
-  Realization plain{wide_denominator(), to_double(b), to_double(h0)};
+  const Tensor plain_a = wide_denominator();
+  Tensor plain_b = to_double(b), plain_h0 = to_double(h0);
   if (options.numerator == Numerator::wrapped)
-    std::tie(plain.b, plain.h0) = ops::correct(plain.a, plain.b, plain.h0, options.length);
-  return plain;
+    std::tie(plain_b, plain_h0) = ops::correct(plain_a, plain_b, plain_h0, options.length);
+  return {plain_a, plain_b, plain_h0};
 }
 
-std::tuple<Tensor, Tensor> RTFImpl::prefill(const Realization& at, const Tensor& u, const Tensor& state,
-                                            const std::optional<Tensor>& lengths) {
-  return ops::prefill(u, at.a, at.b, at.h0, state, lengths);
+Tensor RTFImpl::zero_state(int64_t batch) const {
+  return at::zeros({batch, options.channels, options.order}, h0.options().dtype(at::kDouble).requires_grad(false));
 }
 
-std::tuple<Tensor, Tensor> RTFImpl::step(const Realization& at, const Tensor& u, const Tensor& state) {
-  return ops::step(u, at.a, at.b, at.h0, state);
+std::tuple<Tensor, Tensor> RTFImpl::prefill(const Realization& at, const Tensor& u, const Tensor& state) const {
+  return ops::prefill(u, at[0], at[1], at[2], state);
+}
+
+std::tuple<Tensor, Tensor> RTFImpl::step(const Realization& at, const Tensor& u, const Tensor& state) const {
+  return ops::step(u, at[0], at[1], at[2], state);
 }
 
 void RTFImpl::set_length(int64_t length) {
@@ -181,16 +176,21 @@ void RTFImpl::set_length(int64_t length) {
   options.length = length;
 }
 
-PoleReport RTFImpl::poles(int64_t most) const {
+std::optional<PoleReport> RTFImpl::poles(int64_t most) const {
+  return report_poles(denominator(), options.length, most);
+}
+
+PoleReport report_poles(const Tensor& denominators, int64_t length, int64_t most) {
   const at::NoGradGuard no_grad;
-  const Tensor rows = to_double(denominator()).cpu().contiguous();
+  const Tensor rows = to_double(denominators).cpu().contiguous();
+  const int64_t order = rows.size(1);
   const int64_t total = rows.size(0), looked_at = most > 0 ? std::min(most, total) : total;
   const std::span<const double> values(rows.const_data_ptr<double>(), rows.numel());
 
   std::vector<PoleReport> each(looked_at);
   parallel_for(default_executor(), each.size(), [&](std::size_t i, std::size_t) {
     const int64_t row = looked_at > 1 ? static_cast<int64_t>(i) * (total - 1) / (looked_at - 1) : 0;
-    const auto one = values.subspan(row * options.order, options.order);
+    const auto one = values.subspan(row * order, order);
     PoleReport& report = each[i];
     if (!std::all_of(one.begin(), one.end(), [](double value) { return std::isfinite(value); })) {
       report.radius = report.min_abs_denominator = std::numeric_limits<double>::quiet_NaN();
@@ -198,7 +198,7 @@ PoleReport RTFImpl::poles(int64_t most) const {
       return;
     }
     report.radius = pole_radius(one);
-    report.min_abs_denominator = min_abs_denominator(one, options.length);
+    report.min_abs_denominator = min_abs_denominator(one, length);
     report.unstable = is_stable(one) ? 0 : 1;
   });
 

@@ -9,6 +9,10 @@ TORCH_LIBRARY(rtf, m) {
   m.def("kernel_backward(Tensor dk, Tensor a, Tensor b, Tensor h0) -> (Tensor, Tensor, Tensor)");
   m.def("exact_kernel(Tensor a, Tensor b, Tensor h0, SymInt length) -> Tensor");
   m.def("exact_kernel_backward(Tensor dk, Tensor a, Tensor b, Tensor h0) -> (Tensor, Tensor, Tensor)");
+  m.def("vandermonde(Tensor c, Tensor log_z, SymInt length) -> Tensor");
+  m.def("vandermonde_backward(Tensor dk, Tensor c, Tensor log_z) -> (Tensor, Tensor)");
+  m.def("cauchy(Tensor v, Tensor poles, Tensor points) -> Tensor");
+  m.def("cauchy_backward(Tensor dy, Tensor v, Tensor poles, Tensor points) -> (Tensor, Tensor)");
   m.def("convolve(Tensor u, Tensor kernel, bool bidirectional=False, *, Tensor? lengths=None, Tensor? offsets=None) -> Tensor");
   m.def(
       "convolve_backward(Tensor dy, Tensor u, Tensor kernel, bool bidirectional=False, *, Tensor? lengths=None, "
@@ -69,6 +73,16 @@ Tensor kernel(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt le
 Tensor exact_kernel(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length) {
   RTF_OPERATOR("exact_kernel", Tensor, const Tensor&, const Tensor&, const Tensor&, c10::SymInt);
   return op.call(a, b, h0, std::move(length));
+}
+
+Tensor vandermonde(const Tensor& c, const Tensor& log_z, c10::SymInt length) {
+  RTF_OPERATOR("vandermonde", Tensor, const Tensor&, const Tensor&, c10::SymInt);
+  return op.call(c, log_z, std::move(length));
+}
+
+Tensor cauchy(const Tensor& v, const Tensor& poles, const Tensor& points) {
+  RTF_OPERATOR("cauchy", Tensor, const Tensor&, const Tensor&, const Tensor&);
+  return op.call(v, poles, points);
 }
 
 Tensor convolve(const Tensor& u, const Tensor& kernel, bool bidirectional, const OptionalTensor& lengths,

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/nn/modules/container/modulelist.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -36,8 +37,10 @@ void check(const SequenceModelOptions& options) {
   at_least("outputs", options.outputs, 1);
   if (options.decoder == Decoder::last) at_least("last", options.last, 1);
   check_last(options, options.layer.length);
-  for (const double p : {options.dropout, options.inner_dropout})
+  for (const double p : {options.dropout, options.inner_dropout, options.output_dropout})
     TORCH_CHECK(p >= 0 && p < 1, "[rtf::SequenceModel] a dropout of ", p, "; it must be in [0, 1)");
+  TORCH_CHECK(options.output_dropout == 0 || options.kind != LayerKind::rtf, "[rtf::SequenceModel] output_dropout of ",
+              options.output_dropout, " with RTF layers, which have none");
 }
 
 bool pools(Decoder decoder) { return decoder == Decoder::pool || decoder == Decoder::pair; }
@@ -194,20 +197,20 @@ const Tensor& SequenceModelImpl::generator() {
 
 void SequenceModelImpl::set_length(int64_t length) {
   check_last(options, length);
-  std::vector<std::pair<Tensor, Tensor>> before;  // b and h0
+  std::vector<std::vector<Tensor>> before;  // the parameters of each layer
   try {
     for (auto& block : blocks_) {
-      before.emplace_back(block->layer->b.detach().clone(), block->layer->h0.detach().clone());
+      auto& kept = before.emplace_back();
+      for (const Tensor& parameter : block->layer->parameters()) kept.push_back(parameter.detach().clone());
       block->layer->set_length(length);
     }
   } catch (...) {
     // A layer that refuses has changed nothing; those ahead of it go back to what they were.
     const at::NoGradGuard no_grad;
     for (size_t i = 0; i + 1 < before.size(); ++i) {
-      RTFImpl& layer = *blocks_[i]->layer;
-      layer.b.copy_(before[i].first);
-      layer.h0.copy_(before[i].second);
-      layer.options.length = options.layer.length;
+      LayerImpl& layer = *blocks_[i]->layer;
+      for (size_t j = 0; j < before[i].size(); ++j) layer.parameters()[j].copy_(before[i][j]);
+      layer.sizes().length = options.layer.length;
     }
     throw;
   }
@@ -216,7 +219,8 @@ void SequenceModelImpl::set_length(int64_t length) {
 
 std::vector<PoleReport> SequenceModelImpl::poles(int64_t most) const {
   std::vector<PoleReport> reports;
-  for (const auto& block : blocks_) reports.push_back(block->layer->poles(most));
+  for (const auto& block : blocks_)
+    if (const auto report = block->layer->poles(most)) reports.push_back(*report);
   return reports;
 }
 
@@ -226,9 +230,8 @@ ModelState SequenceModelImpl::make_training_state(int64_t batch) const {
   const Tensor& weight = decoder_[0]->weight;
   const auto zeros = [&](at::IntArrayRef shape) { return at::zeros(shape, weight.options().dtype(at::kDouble)); };
   for (const auto& block : blocks_) {
-    const RTFOptions& layer = block->layer->options;
     state.layers.push_back(block->layer->realize());
-    state.states.push_back(zeros({batch, layer.channels, layer.order}));
+    state.states.push_back(block->layer->zero_state(batch));
   }
   if (pools(options.decoder)) {
     state.sum = zeros({batch, options.layer.channels});
@@ -271,15 +274,17 @@ Tensor SequenceModelImpl::prefill(const Tensor& x, ModelState& state) {
   if (is_training()) {
     TORCH_CHECK(options.layer.kernel_dropout == 0, "[rtf::SequenceModel] kernel dropout of ",
                 options.layer.kernel_dropout, " cannot be trained from a state, where no kernel is made");
+    const auto differentiable = [](const std::vector<Tensor>& tensors) {
+      return std::any_of(tensors.begin(), tensors.end(), [](const Tensor& tensor) { return tensor.requires_grad(); });
+    };
     for (size_t i = 0; i < blocks_.size(); ++i)
-      TORCH_CHECK(
-          !at::GradMode::is_enabled() || !blocks_[i]->layer->b.requires_grad() || state.layers[i].b.requires_grad(),
-          "[rtf::SequenceModel] prefill in training mode needs a state of make_training_state");
+      TORCH_CHECK(!at::GradMode::is_enabled() || !differentiable(blocks_[i]->layer->parameters()) ||
+                      differentiable(state.layers[i]),
+                  "[rtf::SequenceModel] prefill in training mode needs a state of make_training_state");
   }
   const Tensor drawn = generator().clone();
-  h = through_blocks(h, [&](size_t i, const Stream& in) {
-    return blocks_[i]->prefill(in, state.layers[i], state.states[i], drawn);
-  });
+  h = through_blocks(
+      h, [&](size_t i, const Stream& in) { return blocks_[i]->prefill(in, state.layers[i], state.states[i], drawn); });
   return decode_stream(h, state);
 }
 

@@ -27,7 +27,8 @@ class CachingAllocator final : public c10::Allocator {
     return {data, data, &give_back, c10::Device(c10::DeviceType::CPU)};
   }
 
-  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }  // not every block is ours
+  // For those who keep bare pointers, as oneDNN does behind some of torch's operators: finds out whose a block is.
+  c10::DeleterFnPtr raw_deleter() const override { return &give_back_any; }
   void copy_data(void* to, const void* from, std::size_t count) const override { std::memcpy(to, from, count); }
 
  private:
@@ -69,7 +70,13 @@ class CachingAllocator final : public c10::Allocator {
     }
   }
 
+  bool is_ours(void* data) {
+    const std::lock_guard lock(mutex_);
+    return used_.contains(data);
+  }
+
   static void give_back(void* data);
+  static void give_back_any(void* data);
 
   c10::Allocator* small_;
   std::mutex mutex_;
@@ -85,6 +92,11 @@ CachingAllocator& instance() {
 }
 
 void CachingAllocator::give_back(void* data) { instance().put(data); }
+
+void CachingAllocator::give_back_any(void* data) {
+  if (instance().is_ours(data)) return instance().put(data);
+  instance().small_->raw_deallocate(data);
+}
 
 }  // namespace
 

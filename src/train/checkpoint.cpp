@@ -11,10 +11,13 @@
 #include <string_view>
 #include <system_error>
 
+#include "core/atomic_file.h"
 #include "core/checksum.h"
 #include "core/printable.h"
+#include "core/safetensors_bytes.h"
 #include "rtf/error.h"
 #include "rtf/safetensors.h"
+#include "train/checkpoint_parts.h"
 
 namespace rtf::train {
 namespace {
@@ -118,9 +121,16 @@ constexpr const char* next_file = "next.safetensors.tmp";
 
 }  // namespace
 
-void write_checkpoint(const std::string& folder, const Checkpoint& checkpoint, bool best) {
+void write_checkpoint(const std::string& folder, const Checkpoint& checkpoint, bool best, std::size_t part_size) {
   const fs::path latest = fs::path(folder) / latest_file, next = fs::path(folder) / next_file;
-  write_safetensors(next.string(), to_file(checkpoint));
+  {
+    const std::string bytes = safetensors_bytes(to_file(checkpoint), latest.string());
+    if (part_size > 0 && bytes.size() > part_size) {
+      write_parts(next.string(), "step" + std::to_string(checkpoint.position.step), bytes, part_size);
+    } else {
+      StagedFile(next.string(), bytes, "checkpoint").commit();
+    }
+  }
   std::error_code error;
   try {
     // Before the rename: a run that goes on from the old latest finds the same best again.
@@ -132,6 +142,7 @@ void write_checkpoint(const std::string& folder, const Checkpoint& checkpoint, b
     fs::remove(next, error);
     throw;
   }
+  remove_unused_parts(folder);
   sync_folder(folder);
 }
 
@@ -145,10 +156,11 @@ void remove_temporaries(const std::string& folder) {
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     if (entry.path().extension() == ".tmp") fs::remove(entry.path(), ignored);
   }
+  remove_unused_parts(folder);
 }
 
 Checkpoint read_checkpoint(const std::string& path) {
-  const TensorFile file = read_safetensors(path);
+  const TensorFile file = parse_safetensors(read_parts(path), path);
   const Metadata metadata(file.metadata, path);
   const auto version = file.metadata.find("format");
   if (version == file.metadata.end()) fail(path, "its metadata has no 'format': not a checkpoint");

@@ -1,4 +1,4 @@
-// Checkpoints: everything from which a run goes on, bit for bit, in one safetensors file.
+// Checkpoints: everything from which a run goes on, bit for bit, as a safetensors file or in parts of one.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +28,15 @@ struct Position {
 struct Checkpoint {
   Position position;
   std::map<std::string, std::string> config;  // fixed_settings() of the run
-  NamedTensors tensors;                       // model.<name>, optimizer.<moment>.<name>, ema.<name>, carried.<layer>
+  // model.<name>, optimizer.<moment>.<name>, ema.<name>, carried.<layer>, evaluation.<split>
+  NamedTensors tensors;
 };
 
 // Writes latest_file, and the same as best_file when `best`. The latest that was there stays as previous_file: at every
 // instant there is a whole file under one of the two names. That needs a latest that this process has read or written.
 // On failure latest_file is as it was; best_file may be the new one, and previous_file the same as latest_file.
-void write_checkpoint(const std::string& folder, const Checkpoint& checkpoint, bool best);
+// A checkpoint of more than `part_size` bytes is written in parts of at most that size; 0: in one file.
+void write_checkpoint(const std::string& folder, const Checkpoint& checkpoint, bool best, std::size_t part_size = 0);
 
 // Makes `file`, which was read, the latest: what write_checkpoint() keeps as previous is then never a damaged one.
 void make_latest(const std::string& folder, const std::string& file);

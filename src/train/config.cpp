@@ -13,7 +13,8 @@
 #include "core/edit_distance.h"
 #include "core/printable.h"
 #include "rtf/error.h"
-#include "train/config_table.h"
+#include "train/config_check.h"
+#include "train/config_value.h"
 
 namespace rtf::train {
 namespace {
@@ -124,6 +125,18 @@ std::vector<std::string> includes_of(const YAML::Node& root, const std::string& 
   return paths;
 }
 
+// Who chooses another layer leaves behind what was said of the one before: keys and words that the new one lacks.
+void choose_layer(const std::string& layer, Settings& settings) {
+  std::erase_if(settings, [&](const auto& setting) {
+    const std::vector<std::string>& users = find_key(setting.first)->layers;
+    const std::vector<std::string> choices = layer_choices(setting.first, layer);
+    const auto lacks = [](const std::vector<std::string>& names, const std::string& name) {
+      return !names.empty() && std::find(names.begin(), names.end(), name) == names.end();
+    };
+    return lacks(users, layer) || lacks(choices, setting.second.value.text);
+  });
+}
+
 // `open` holds the files that are being read, the outermost first.
 Settings read_settings(const std::string& file, std::vector<std::string>& open) {
   const std::string identity = fs::weakly_canonical(fs::absolute(file)).string();
@@ -154,12 +167,16 @@ Settings read_settings(const std::string& file, std::vector<std::string>& open) 
     open.pop_back();
     Settings own;
     flatten(root, "", file, own);
+    if (const auto layer = own.find("model.layer"); layer != own.end())
+      choose_layer(layer->second.value.text, settings);
     for (auto& [key, setting] : own) settings[key] = std::move(setting);
   }
   return settings;
 }
 
 void apply_overrides(const std::vector<std::string>& overrides, Settings& settings) {
+  for (const std::string& text : overrides)
+    if (text.starts_with("model.layer=")) choose_layer(text.substr(text.find('=') + 1), settings);
   for (const std::string& text : overrides) {
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0) {
@@ -174,43 +191,13 @@ void apply_overrides(const std::vector<std::string>& overrides, Settings& settin
   }
 }
 
-// What no single key can say.
-void check_together(const Config& config, const std::string& file) {
-  const TaskConfig& task = config.task;
-  const ModelConfig& model = config.model;
-  const auto require = [&](bool fine, const std::string& message) {
-    if (!fine) fail(fmt::format("{}: {}", file, message));
-  };
-  if (task.name == "delay" || task.name == "reconstruct") {
-    const double nyquist = 0.5 / task.dt, lowest = 1 / (task.dt * static_cast<double>(task.length));
-    require(task.band >= lowest && task.band <= nyquist,
-            fmt::format("task.band is {}, expected from {:.6g} to {:.6g}, what task.length samples of task.dt can hold",
-                        task.band, lowest, nyquist));
-  }
-  if (task.name == "delay") {
-    require(task.lag < task.length,
-            fmt::format("task.lag is {}, expected less than task.length, {}", task.lag, task.length));
-  }
-  if (task.name == "reconstruct") {
-    require(task.window <= task.length,
-            fmt::format("task.window is {}, expected at most task.length, {}", task.window, task.length));
-  }
-  require(model.channels % model.denominators == 0,
-          fmt::format("model.denominators is {}, expected a divisor of model.channels, {}", model.denominators,
-                      model.channels));
-  require(model.residual || model.norm == "none",
-          fmt::format("model.norm is {}, expected none because model.residual is false", model.norm));
-  require(model.residual || model.dropout == 0,
-          fmt::format("model.dropout is {}, expected 0 because model.residual is false", model.dropout));
-  require(config.train.chunk == 0 || !model.bidirectional,
-          fmt::format("train.chunk is {}, expected 0 because model.bidirectional is true", config.train.chunk));
-  const TrainConfig& train = config.train;
-  require(train.device != "cpu" || train.precision == "fp32" || train.precision == "fp64",
-          fmt::format("train.precision is {}, expected fp32 or fp64 because train.device is cpu", train.precision));
-  const OptimizerConfig& optimizer = config.optimizer;
-  require(
-      optimizer.total == 0 || optimizer.warmup < optimizer.total,
-      fmt::format("optimizer.warmup is {}, expected less than optimizer.total, {}", optimizer.warmup, optimizer.total));
+// Some keys hold different words for different layers.
+void check_choice(const Key& key, const Setting& setting, const Config& config) {
+  const std::vector<std::string> choices = layer_choices(key.path, config.model.layer);
+  const std::string& text = setting.value.text;
+  if (choices.empty() || text.empty() || std::find(choices.begin(), choices.end(), text) != choices.end()) return;
+  fail(fmt::format("{}: {} is '{}', expected one of {} because model.layer is {}", setting.source, key.path, text,
+                   fmt::join(choices, ", "), config.model.layer));
 }
 
 // Every key and value checked; `path` is where the settings are from.
@@ -231,11 +218,15 @@ Config resolve(const Settings& settings, const std::string& path) {
   }
   for (const auto& [key, setting] : settings) {
     const Key& at = *find_key(key);
-    if (!used_by(at, config.task.name)) {
-      fail(fmt::format("{}: {} means nothing to the task {}, only to {}", setting.source, key, config.task.name,
-                       fmt::join(at.tasks, " and ")));
+    if (used_by(at, config)) {
+      check_choice(at, setting, config);
+      continue;
     }
+    const bool task = !at.tasks.empty();
+    fail(fmt::format("{}: {} means nothing to the {} {}, only to {}", setting.source, key, task ? "task" : "layer",
+                     task ? config.task.name : config.model.layer, fmt::join(task ? at.tasks : at.layers, " and ")));
   }
+  if (config.model.init.empty()) config.model.init = layer_choices("model.init", config.model.layer).front();
   check_together(config, path);
   return config;
 }
@@ -246,8 +237,9 @@ std::vector<ConfigKey> config_keys() {
   const Config defaults;
   std::vector<ConfigKey> keys;
   for (const Key& key : config_table()) {
+    const auto& users = key.tasks.empty() ? key.layers : key.tasks;
     const std::string meaning =
-        key.tasks.empty() ? key.meaning : fmt::format("{}: {}", fmt::join(key.tasks, ", "), key.meaning);
+        users.empty() ? key.meaning : fmt::format("{}: {}", fmt::join(users, ", "), key.meaning);
     keys.push_back({key.path, type_text(key), value_text(key, defaults), meaning});
   }
   return keys;
@@ -278,7 +270,7 @@ Config from_settings(const std::map<std::string, std::string>& values, const std
 std::string to_yaml(const Config& config) {
   std::string text, section;
   for (const Key& key : config_table()) {
-    if (!used_by(key, config.task.name)) continue;
+    if (!used_by(key, config)) continue;
     const std::size_t dot = key.path.find('.');
     if (key.path.substr(0, dot) != section) {
       section = key.path.substr(0, dot);
@@ -291,15 +283,15 @@ std::string to_yaml(const Config& config) {
 }
 
 bool may_change(const std::string& path) {
-  static const std::set<std::string> keys = {"train.epochs", "train.steps", "train.device", "train.threads",
-                                             "data.path"};
+  static const std::set<std::string> keys = {"train.epochs",  "train.steps", "train.device",
+                                             "train.threads", "data.path",   "data.cache"};
   return keys.contains(path) || path.starts_with("checkpoint.") || path.starts_with("log.");
 }
 
 std::map<std::string, std::string> fixed_settings(const Config& config) {
   std::map<std::string, std::string> settings;
   for (const Key& key : config_table()) {
-    if (used_by(key, config.task.name) && !may_change(key.path)) settings[key.path] = value_text(key, config);
+    if (used_by(key, config) && !may_change(key.path)) settings[key.path] = value_text(key, config);
   }
   return settings;
 }

@@ -10,7 +10,7 @@
 namespace rtf::train {
 
 struct TaskConfig {
-  std::string name;        // copying, delay, reconstruct, smnist
+  std::string name;        // copying, delay, reconstruct, smnist; listops, text, retrieval, image, pathfinder, pathx
   int64_t symbols = 64;    // copying: size of the vocabulary, the marker included
   int64_t memory = 1024;   // copying: tokens to copy
   int64_t noise = 0;       // copying: zeros between them and the markers
@@ -27,6 +27,7 @@ struct TaskConfig {
 };
 
 struct ModelConfig {
+  std::string layer = "rtf";  // rtf, s4, s4d, s5, spacetime
   int64_t layers = 6;
   int64_t channels = 256;
   int64_t order = 64;
@@ -35,25 +36,35 @@ struct ModelConfig {
   std::string numerator = "wrapped";  // wrapped, exact
   bool bidirectional = false;
   double kernel_dropout = 0;
-  std::string init = "zero";           // zero, xavier, montel, uniform_montel
+  std::string init;                    // of the layer; empty: its default
   std::string initial_gain = "paper";  // paper, release
-  std::string constraint = "none";     // none, montel, montel_paper
-  std::string norm = "batch";          // none, batch, layer
+  std::string constraint = "none";     // none; rtf: montel, montel_paper; s5: clip
+  double dt_min = 0.001, dt_max = 0.1;
+  std::string dt_transform = "softplus";  // softplus, exp
+  std::string initial_step = "paper";     // paper, release
+  std::string initial_c = "normal";       // normal, constant
+  std::string discretization = "zoh";     // zoh, bilinear
+  int64_t rank = 1;
+  int64_t blocks = 1;
+  bool skip = true;
+  std::string norm = "batch";  // none, batch, layer
   bool prenorm = true;
   bool residual = true;
   double dropout = 0;
   double inner_dropout = 0;
+  double output_dropout = 0;
   bool tie_dropout = true;
   bool tie_inner_dropout = false;
   std::string activation = "gelu";  // identity, gelu
-  bool glu = true;
+  std::string glu = "true";         // true, false, half_glu1, half_glu2
   bool operator==(const ModelConfig&) const = default;
 };
 
 struct OptimizerConfig {
   double lr = 0.001;
   double weight_decay = 0;
-  std::optional<double> ssm_lr, ssm_weight_decay;  // of a, b and h0; none: the ones above
+  std::optional<double> ssm_lr, ssm_weight_decay;  // of the systems; none: the ones above
+  std::optional<double> dt_lr;                     // of the steps of s4, s4d and s5; none: ssm_lr
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   double clip = 0;                    // global gradient norm; 0: no clipping
   std::string schedule = "constant";  // constant, cosine
@@ -82,6 +93,7 @@ struct TrainConfig {
 struct CheckpointConfig {
   int64_t every_steps = 0;    // 0: not by steps
   double every_minutes = 10;  // 0: not by time
+  int64_t part_size = 0;      // MiB of a part; 0: one file
   bool operator==(const CheckpointConfig&) const = default;
 };
 
@@ -92,7 +104,10 @@ struct LogConfig {
 };
 
 struct DataConfig {
-  std::string path;  // folder of a data set that is not generated
+  std::string path;    // of a data set that is not generated
+  std::string cache;   // folder of prepared data; empty: beside the data, or the user's own
+  int64_t bucket = 1;  // batches whose samples are sorted by length
+  int64_t pad_to = 1;  // batches are padded to a multiple of it
   bool operator==(const DataConfig&) const = default;
 };
 
@@ -121,7 +136,7 @@ std::vector<ConfigKey> config_keys();
 Config load_config(const std::string& path, const std::vector<std::string>& overrides = {});
 
 // The whole config as YAML, each key with its meaning: what load_config() reads back to the same values. Keys of other
-// tasks are left out.
+// tasks and layers are left out.
 std::string to_yaml(const Config& config);
 
 // Whether a run that goes on may have another value: one that leaves the mathematics as it is.

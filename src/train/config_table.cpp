@@ -1,15 +1,7 @@
 #include "train/config_table.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
-#include <type_traits>
-
-#include "train/device_name.h"
 
 namespace rtf::train {
 namespace {
@@ -25,6 +17,15 @@ const Range count_from_0{0, most}, count_from_1{1, most};
 const Range width{1, 1'000'000}, from_0{0}, above_0{.low = 0, .low_open = true};
 const Range probability{.low = 0, .high = 1, .high_open = true};
 
+// Of all layers together, each once. Text may be empty: the layer's default.
+std::vector<std::string> all_choices(const std::string& path, const std::vector<std::string>& layers) {
+  std::vector<std::string> all;
+  for (const std::string& layer : layers)
+    for (const std::string& choice : layer_choices(path, layer))
+      if (std::find(all.begin(), all.end(), choice) == all.end()) all.push_back(choice);
+  return all;
+}
+
 std::vector<Key> make_table() {
   const auto task = [](auto field) { return member(&Config::task, field); };
   const auto model = [](auto field) { return member(&Config::model, field); };
@@ -34,7 +35,14 @@ std::vector<Key> make_table() {
   using M = ModelConfig;
   using O = OptimizerConfig;
   using R = TrainConfig;
-  const std::vector<std::string> tasks = {"copying", "delay", "reconstruct", "smnist"};
+  const std::vector<std::string> texts = {"listops", "text", "retrieval"};
+  const std::vector<std::string> arena = {"listops", "text", "retrieval", "image", "pathfinder", "pathx"};
+  std::vector<std::string> tasks = {"copying", "delay", "reconstruct", "smnist"};
+  tasks.insert(tasks.end(), arena.begin(), arena.end());
+  const std::vector<std::string> layers = {"rtf", "s4", "s4d", "s5", "spacetime"};
+  const std::vector<std::string> rtf = {"rtf"}, s4 = {"s4"}, s4d = {"s4d"}, s5 = {"s5"};
+  const std::vector<std::string> pairs = {"s4", "s4d"}, stepped = {"s4", "s4d", "s5"};
+  const std::vector<std::string> baselines = {"s4", "s4d", "s5", "spacetime"};
   const std::vector<std::string> copying = {"copying"}, signals = {"delay", "reconstruct"};
   return {
       {"task.name", task(&T::name), "what is learned; every config has to say it", {}, tasks},
@@ -51,45 +59,115 @@ std::vector<Key> make_table() {
       {"task.train_size", task(&T::train_size), "training samples an epoch; 0: the task's own", count_from_0},
       {"task.val_size", task(&T::val_size), "validation samples; 0: the task's own", count_from_0},
 
+      {"model.layer", model(&M::layer), "kind of layer; the others are baselines", {}, layers},
       {"model.layers", model(&M::layers), "residual blocks", {1, 10'000}},
       {"model.channels", model(&M::channels), "width of the model", width},
-      {"model.order", model(&M::order), "state size of each channel", width},
+      {"model.order", model(&M::order), "state size of each channel; s5: of all together", width},
       {"model.length", model(&M::length), "longest sequence, and where kernels are truncated; 0: the task's own",
        count_from_0},
-      {"model.denominators", model(&M::denominators), "different denominators in a layer; divides channels", width},
+      {"model.denominators", model(&M::denominators),
+       "different denominators in a layer, or different A and B; divides channels", width},
       {"model.numerator",
        model(&M::numerator),
        "trained at model.length (Algorithm 1), or the recurrence's own",
        {},
-       {"wrapped", "exact"}},
+       {"wrapped", "exact"},
+       {},
+       rtf},
       {"model.bidirectional", model(&M::bidirectional), "a second, backward system in every layer"},
-      {"model.kernel_dropout", model(&M::kernel_dropout), "dropout on the kernels", probability},
-      {"model.init", model(&M::init), "first values of a and b", {}, {"zero", "xavier", "montel", "uniform_montel"}},
+      {"model.kernel_dropout", model(&M::kernel_dropout), "dropout on the kernels", probability, {}, {}, rtf},
+      {"model.init",
+       model(&M::init),
+       "first values of a and b, or of A, B or C; empty: the first of those of the layer",
+       {},
+       all_choices("model.init", layers)},
       {"model.initial_gain",
        model(&M::initial_gain),
        "first h0: 1 (paper) or normal random numbers (release)",
        {},
-       {"paper", "release"}},
+       {"paper", "release"},
+       {},
+       rtf},
       {"model.constraint",
        model(&M::constraint),
        "what keeps the poles inside the unit circle",
        {},
-       {"none", "montel", "montel_paper"}},
+       all_choices("model.constraint", layers),
+       {},
+       {"rtf", "s5"}},
+      {"model.dt_min", model(&M::dt_min), "smallest first time step", above_0, {}, {}, stepped},
+      {"model.dt_max", model(&M::dt_max), "largest first time step", above_0, {}, {}, stepped},
+      {"model.dt_transform",
+       model(&M::dt_transform),
+       "from the trained number to the time step",
+       {},
+       {"softplus", "exp"},
+       {},
+       pairs},
+      {"model.initial_step",
+       model(&M::initial_step),
+       "first time step: as drawn (paper), or what dt_transform makes of it (release)",
+       {},
+       {"paper", "release"},
+       {},
+       pairs},
+      {"model.initial_c",
+       model(&M::initial_c),
+       "first C: normal random numbers, or the constant basis function's",
+       {},
+       {"normal", "constant"},
+       {},
+       s4},
+      {"model.discretization",
+       model(&M::discretization),
+       "from continuous to discrete time",
+       {},
+       {"zoh", "bilinear"},
+       {},
+       s4d},
+      {"model.rank", model(&M::rank), "of what is added to the diagonal", {1, 2}, {}, {}, s4},
+      {"model.blocks", model(&M::blocks), "equal blocks of poles at first; twice it divides order", width, {}, {}, s5},
+      {"model.skip",
+       model(&M::skip),
+       "add the input, weighted by channel, to the layer's output",
+       {},
+       {},
+       {},
+       baselines},
       {"model.norm", model(&M::norm), "normalisation in the residual blocks", {}, {"none", "batch", "layer"}},
       {"model.prenorm", model(&M::prenorm), "normalise ahead of the layer instead of after the sum"},
       {"model.residual", model(&M::residual), "add the layer's input to its output; without it no norm either"},
       {"model.dropout", model(&M::dropout), "dropout at the end of each block", probability},
       {"model.inner_dropout", model(&M::inner_dropout), "dropout after the activation", probability},
+      {"model.output_dropout",
+       model(&M::output_dropout),
+       "dropout ahead of the activation, one mask for all positions",
+       probability,
+       {},
+       {},
+       pairs},
       {"model.tie_dropout", model(&M::tie_dropout), "one mask of model.dropout for all positions of a sequence"},
       {"model.tie_inner_dropout", model(&M::tie_inner_dropout), "the same for model.inner_dropout"},
       {"model.activation", model(&M::activation), "after the convolution", {}, {"identity", "gelu"}},
-      {"model.glu", model(&M::glu), "gated linear output projection in each block"},
+      {"model.glu",
+       model(&M::glu),
+       "gated linear output projection in each block; the half ones gate what they project",
+       {},
+       {"true", "false", "half_glu1", "half_glu2"}},
 
       {"optimizer.lr", optimizer(&O::lr), "learning rate of AdamW", from_0},
       {"optimizer.weight_decay", optimizer(&O::weight_decay), "decoupled weight decay", from_0},
-      {"optimizer.ssm_lr", optimizer(&O::ssm_lr), "learning rate of a, b and h0; null: optimizer.lr", from_0},
+      {"optimizer.ssm_lr", optimizer(&O::ssm_lr), "learning rate of a, b and h0, or of A, B and P; null: optimizer.lr",
+       from_0},
       {"optimizer.ssm_weight_decay", optimizer(&O::ssm_weight_decay),
-       "weight decay of a, b and h0; null: optimizer.weight_decay", from_0},
+       "weight decay of the same, and of time steps; null: optimizer.weight_decay", from_0},
+      {"optimizer.dt_lr",
+       optimizer(&O::dt_lr),
+       "learning rate of the time steps; null: optimizer.ssm_lr",
+       from_0,
+       {},
+       {},
+       stepped},
       {"optimizer.beta1", optimizer(&O::beta1), "decay of the gradients' mean", probability},
       {"optimizer.beta2", optimizer(&O::beta2), "decay of the mean of their squares", probability},
       {"optimizer.eps", optimizer(&O::eps), "added to the root of that mean", above_0},
@@ -123,127 +201,63 @@ std::vector<Key> make_table() {
        "steps between checkpoints; 0: not by steps", count_from_0},
       {"checkpoint.every_minutes", member(&Config::checkpoint, &CheckpointConfig::every_minutes),
        "minutes between checkpoints; 0: not by time", from_0},
+      {"checkpoint.part_size",
+       member(&Config::checkpoint, &CheckpointConfig::part_size),
+       "MiB of the parts that a larger checkpoint is written in; 0: one file",
+       {0, 1'048'576}},
       {"log.every", member(&Config::log, &LogConfig::every), "steps between rows of the training loss", count_from_1},
       {"log.poles_every", member(&Config::log, &LogConfig::poles_every), "epochs between pole reports; 0: never",
        count_from_0},
       {"data.path", member(&Config::data, &DataConfig::path),
        "folder of a data set that is not generated, as seen from where the command runs"},
+      {"data.cache",
+       member(&Config::data, &DataConfig::cache),
+       "folder of prepared data; empty: `prepared` beside the data, or the user's cache folder",
+       {},
+       {},
+       arena},
+      {"data.bucket",
+       member(&Config::data, &DataConfig::bucket),
+       "batches whose samples are sorted by length together; 1: none",
+       count_from_1,
+       {},
+       texts},
+      {"data.pad_to",
+       member(&Config::data, &DataConfig::pad_to),
+       "batches are padded to a multiple of this length; 1: to their longest sequence",
+       count_from_1,
+       {},
+       texts},
   };
 }
 
-// The whole of `text` as a number.
-template <class T>
-bool parse(const std::string& text, T& value) {
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc() && stop == end;
-}
-
-template <class T>
-bool assign_number(const Scalar& from, const Range& range, T& to) {
-  T value{};
-  if (from.quoted || !parse(from.text, value) || !std::isfinite(static_cast<double>(value)) ||
-      !range.holds(static_cast<double>(value))) {
-    return false;
-  }
-  to = value;
-  return true;
-}
-
-// cuda:N stands for many names.
-bool is_choice(const std::string& text, const std::string& choice) {
-  return choice == "cuda:N" ? device_number(text).has_value() : text == choice;
-}
-
-// Calls f(std::type_identity<T>, member) with the type T of the key.
-template <class F>
-auto visit_type(const Key& key, F&& f) {
-  return std::visit([&]<class T>(const Member<T>& at) { return f(std::type_identity<T>(), at); }, key.member);
-}
-
 }  // namespace
-
-bool Range::holds(double value) const {
-  return (low_open ? value > low : value >= low) && (high_open ? value < high : value <= high);
-}
-
-std::string Range::text() const {
-  if (std::isinf(low)) return "";
-  const std::string begin = fmt::format("{} {}", low_open ? "above" : "from", low);
-  if (std::isinf(high)) return low_open ? begin : begin + " on";
-  return fmt::format("{} to {}{}", begin, high_open ? "below " : "", high);
-}
 
 const std::vector<Key>& config_table() {
   static const std::vector<Key> table = make_table();
   return table;
 }
 
-std::string type_text(const Key& key) {
-  const auto ranged = [&](const char* type) {
-    const std::string range = key.range.text();
-    return range.empty() ? type : fmt::format("{} {}", type, range);
+bool used_by(const Key& key, const Config& config) {
+  const auto among = [](const std::vector<std::string>& users, const std::string& name) {
+    return users.empty() || std::find(users.begin(), users.end(), name) != users.end();
   };
-  return visit_type(key, [&](auto type, const auto&) -> std::string {
-    using T = typename decltype(type)::type;
-    if constexpr (std::is_same_v<T, bool>) return "true or false";
-    if constexpr (std::is_same_v<T, std::string>) {
-      return key.choices.empty() ? "text" : fmt::format("one of {}", fmt::join(key.choices, ", "));
-    }
-    if constexpr (std::is_same_v<T, std::optional<double>>) return ranged("number") + ", or null";
-    return ranged(std::is_integral_v<T> ? "integer" : "number");
-  });
+  return among(key.tasks, config.task.name) && among(key.layers, config.model.layer);
 }
 
-bool assign(const Key& key, Config& config, const Scalar& value) {
-  return visit_type(key, [&](auto type, const auto& at) {
-    using T = typename decltype(type)::type;
-    T& to = at(config);
-    if constexpr (std::is_same_v<T, std::optional<double>>) {
-      if (value.null) {
-        to.reset();
-        return true;
-      }
-      double number = 0;
-      if (!assign_number(value, key.range, number)) return false;
-      to = number;
-      return true;
-    } else {
-      if (value.null) return false;
-      if constexpr (std::is_same_v<T, bool>) {
-        if (value.quoted || (value.text != "true" && value.text != "false")) return false;
-        to = value.text == "true";
-        return true;
-      } else if constexpr (std::is_same_v<T, std::string>) {
-        const auto& choices = key.choices;
-        const auto fits = [&](const std::string& choice) { return is_choice(value.text, choice); };
-        if (!choices.empty() && std::none_of(choices.begin(), choices.end(), fits)) return false;
-        to = value.text;
-        return true;
-      } else {
-        return assign_number(value, key.range, to);
-      }
-    }
-  });
-}
-
-std::string value_text(const Key& key, const Config& config) {
-  return visit_type(key, [&](auto type, const auto& at) -> std::string {
-    using T = typename decltype(type)::type;
-    const T& value = at(const_cast<Config&>(config));  // members are of a Config that may change; this one does not
-    if constexpr (std::is_same_v<T, std::optional<double>>) {
-      return value ? fmt::format("{}", *value) : "null";
-    } else if constexpr (std::is_same_v<T, std::string>) {
-      // A JSON string is a YAML string; names of choices need no quotes.
-      return key.choices.empty() || value.empty() ? nlohmann::json(value).dump() : value;
-    } else {
-      return fmt::format("{}", value);
-    }
-  });
-}
-
-bool used_by(const Key& key, const std::string& task) {
-  return key.tasks.empty() || std::find(key.tasks.begin(), key.tasks.end(), task) != key.tasks.end();
+std::vector<std::string> layer_choices(const std::string& path, const std::string& layer) {
+  if (path == "model.init") {
+    if (layer == "rtf") return {"zero", "xavier", "montel", "uniform_montel"};
+    if (layer == "s4") return {"legs", "fourier"};
+    if (layer == "s4d") return {"lin", "inv", "legs"};
+    if (layer == "s5") return {"trunc_standard_normal", "lecun_normal", "complex_normal"};
+    if (layer == "spacetime") return {"normal"};
+  }
+  if (path == "model.constraint") {
+    if (layer == "rtf") return {"none", "montel", "montel_paper"};
+    if (layer == "s5") return {"none", "clip"};
+  }
+  return {};
 }
 
 }  // namespace rtf::train

@@ -31,25 +31,16 @@ struct Key {
   Range range = {};                       // of numbers
   std::vector<std::string> choices = {};  // of text; empty: any
   std::vector<std::string> tasks = {};    // that use it; empty: all
+  std::vector<std::string> layers = {};   // values of model.layer that use it; empty: all
 };
 
 // In the order of to_yaml().
 const std::vector<Key>& config_table();
 
-// A value as it is written down.
-struct Scalar {
-  std::string text;
-  bool null = false;
-  bool quoted = false;  // text, whatever it looks like
-};
+// By the task and the layer of the config.
+bool used_by(const Key& key, const Config& config);
 
-// What the key may hold: "integer from 1 on", "one of zero, xavier".
-std::string type_text(const Key& key);
-// False when `value` is not of the key's type or is out of its range.
-bool assign(const Key& key, Config& config, const Scalar& value);
-// The value as YAML, every bit of a number kept.
-std::string value_text(const Key& key, const Config& config);
-
-bool used_by(const Key& key, const std::string& task);
+// What model.init and model.constraint may be for a value of model.layer, its default first; empty for other keys.
+std::vector<std::string> layer_choices(const std::string& path, const std::string& layer);
 
 }  // namespace rtf::train

@@ -70,8 +70,8 @@ c10::Device use_device(const std::string& name, bool deterministic) {
   return device;
 }
 
-std::unique_ptr<DeviceGraph> make_graph() {
-  return std::unique_ptr<DeviceGraph>(backend_function<DeviceGraph*()>("rtf_cuda_make_graph")());
+std::unique_ptr<DeviceGraph> make_graph(const DeviceGraph* beside) {
+  return std::unique_ptr<DeviceGraph>(backend_function<decltype(rtf_cuda_make_graph)>("rtf_cuda_make_graph")(beside));
 }
 
 void synchronize(c10::Device device) {

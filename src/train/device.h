@@ -15,8 +15,8 @@ namespace rtf::train {
 // line. `deterministic` makes the matrix products reproducible.
 c10::Device use_device(const std::string& name, bool deterministic);
 
-// On a device that use_device() gave.
-std::unique_ptr<DeviceGraph> make_graph();
+// On a device that use_device() gave; see rtf_cuda_make_graph().
+std::unique_ptr<DeviceGraph> make_graph(const DeviceGraph* beside = nullptr);
 
 // Waits until everything queued on the current stream is done; nothing to wait for on the CPU.
 void synchronize(c10::Device device);

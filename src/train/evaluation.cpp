@@ -3,10 +3,10 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "rtf/error.h"
 #include "train/batch_stream.h"
+#include "train/sample_order.h"
 
 namespace rtf::train {
 namespace {
@@ -52,8 +52,20 @@ int64_t evaluation_batch(const TrainConfig& config, const Task& task, Split spli
                   name(split) + " split has " + std::to_string(size) + " samples");
 }
 
+at::Tensor PartialEvaluation::tensor() const {
+  const at::Tensor counts = at::tensor({static_cast<double>(batches), tally.count}, at::kDouble);
+  return at::cat({counts, tally.sums.cpu()});
+}
+
+PartialEvaluation PartialEvaluation::from(const at::Tensor& tensor, c10::Device device) {
+  PartialEvaluation done;
+  done.batches = static_cast<int64_t>(tensor[0].item<double>());
+  done.tally = {tensor[1].item<double>(), tensor.narrow(0, 2, tensor.size(0) - 2).to(device)};
+  return done;
+}
+
 Evaluation evaluate(nn::SequenceModel model, const Task& task, Split split, int64_t batch, Mode mode,
-                    const std::function<void(int64_t)>& progress) {
+                    PartialEvaluation& done, const std::function<void()>& progress) {
   const int64_t size = task.size(split);
   if (mode != Mode::convolution && model->options.layer.bidirectional) {
     throw Error(ErrorCode::unsupported, "evaluate", "a bidirectional model cannot be streamed; use --mode convolution");
@@ -61,29 +73,33 @@ Evaluation evaluate(nn::SequenceModel model, const Task& task, Split split, int6
   const at::NoGradGuard no_grad;
   const EvaluationMode mode_guard(model);
   Evaluation result;
-  Tally tally;
   double largest = 0, difference = 0;
   const c10::Device device = model->parameters()[0].device();
+  const std::vector<int64_t> order = evaluation_order(task, split, batch);
   const auto make = [&](int64_t index) {
-    std::vector<int64_t> indices(static_cast<std::size_t>(batch));
-    std::iota(indices.begin(), indices.end(), index * batch);
-    return task.batch(split, 0, indices);
+    return task.batch(
+        split, 0, std::span(order).subspan(static_cast<std::size_t>(index * batch), static_cast<std::size_t>(batch)));
   };
   BatchStream batches(make, size / batch, ahead_for(device));
-  for (int64_t index = 0; index < size / batch; ++index) {
-    const Batch samples = to_device(batches.take(index), device);
+  while (done.batches < size / batch) {
+    const Batch samples = to_device(batches.take(done.batches), device);
     at::Tensor output = model->forward(samples.input, samples.lengths);
     if (mode != Mode::convolution) {
+      if (samples.lengths) {
+        throw Error(ErrorCode::unsupported, "evaluate",
+                    "padded sequences cannot be streamed together; use --mode convolution");
+      }
       const at::Tensor streamed = stream(model, samples.input, mode);
       largest = std::max(largest, output.abs().max().item<double>());
       difference = std::max(difference, (streamed - output).abs().max().item<double>());
       output = streamed;
     }
-    task.measure(output, samples, tally);
-    result.samples += batch;
-    if (progress) progress(result.samples);
+    task.measure(output, samples, done.tally);
+    ++done.batches;
+    if (progress) progress();
   }
-  result.score = task.score(tally);
+  result.samples = done.batches * batch;
+  result.score = task.score(done.tally);
   if (largest > 0) result.difference = difference / largest;
   return result;
 }

@@ -23,8 +23,19 @@ struct Evaluation {
 // How many sequences of `split` are evaluated at a time; refused when it has fewer.
 int64_t evaluation_batch(const TrainConfig& config, const Task& task, Split split);
 
-// In batches of `batch`; a last incomplete one is dropped. `progress` hears how many samples are done.
-Evaluation evaluate(nn::SequenceModel model, const Task& task, Split split, int64_t batch,
-                    Mode mode = Mode::convolution, const std::function<void(int64_t)>& progress = {});
+// How far an evaluation has come, so that one that was stopped can go on, in another process too.
+struct PartialEvaluation {
+  Tally tally;
+  int64_t batches = 0;
+
+  // As one tensor of float64, and back; `device` is where the model is.
+  at::Tensor tensor() const;
+  static PartialEvaluation from(const at::Tensor& tensor, c10::Device device);
+};
+
+// In batches of `batch`; a last incomplete one is dropped. `progress` is called after each of them: when it throws,
+// `done` is where the evaluation can go on.
+Evaluation evaluate(nn::SequenceModel model, const Task& task, Split split, int64_t batch, Mode mode,
+                    PartialEvaluation& done, const std::function<void()>& progress = {});
 
 }  // namespace rtf::train

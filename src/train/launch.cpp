@@ -1,5 +1,6 @@
 #include "train/launch.h"
 
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -18,6 +19,8 @@
 
 namespace rtf::train {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 [[noreturn]] void fail(const std::string& why, ErrorCode code = ErrorCode::argument) {
   throw Error(code, "train", why);
@@ -39,9 +42,18 @@ std::string short_text(double value) {
   return text;
 }
 
+// When the run has to stop.
+Clock::time_point end_of(const LaunchOptions& options) {
+  using Minutes = std::chrono::duration<double, std::ratio<60>>;
+  const Clock::time_point now = Clock::now(), never = Clock::time_point::max();
+  // The clock counts in 64 bits, up to some centuries.
+  const Minutes minutes(options.minutes > 0 ? options.minutes : 1e300);
+  return minutes >= Minutes(never - now) / 2 ? never : now + std::chrono::duration_cast<Clock::duration>(minutes);
+}
+
 // `begin` is called when everything has been checked.
 int go(
-    Trainer& trainer, const RunFolder& folder, bool resumed, const LaunchOptions& options,
+    Trainer& trainer, const RunFolder& folder, bool resumed, const LaunchOptions& options, Clock::time_point end,
     const std::function<void()>& begin = [] {}) {
   const Task& task = trainer.task();
   const InterruptHandler interrupts;
@@ -50,14 +62,15 @@ int go(
     Recorder recorder(folder, trainer.config(), task.metrics(), task.selection(), trainer.total_steps(),
                       resumed ? std::optional(trainer.position().step) : std::nullopt, options.quiet);
     begin();
-    finished = trainer.run(folder, recorder, [] { return InterruptHandler::signal() != 0; });
+    finished = trainer.run(folder, recorder, [&] { return InterruptHandler::signal() != 0 || Clock::now() >= end; });
   }
   const Position& position = trainer.position();
   if (options.profile) std::cout << trainer.profile().table();
   if (!finished) {
-    std::cerr << "rtf train: interrupted at step " << position.step << "; go on with: rtf train --resume "
-              << folder.path() << "\n";
-    return 128 + InterruptHandler::signal();
+    const int signal = InterruptHandler::signal();
+    std::cerr << "rtf train: " << (signal ? "interrupted" : "stopped after " + short_text(options.minutes) + " minutes")
+              << " at step " << position.step << "; go on with: rtf train --resume " << folder.path() << "\n";
+    return signal ? 128 + signal : 0;
   }
   if (!options.quiet) {
     std::cout << "finished: " << position.step << " steps in " << short_text(position.seconds) << " s";
@@ -81,7 +94,7 @@ void require_harmless(const std::vector<std::string>& overrides) {
     const std::string key = override.substr(0, override.find('='));
     if (may_change(key)) continue;
     fail("'" + key + "' cannot change when a run goes on; train.epochs, train.steps, train.device, train.threads, " +
-         "data.path, checkpoint.* and log.* can");
+         "data.path, data.cache, checkpoint.* and log.* can");
   }
 }
 
@@ -100,17 +113,19 @@ void begin_again(const RunFolder& folder, const LaunchOptions& options) {
 }  // namespace
 
 int start_run(const Config& config, const std::string& path, const LaunchOptions& options) {
+  const Clock::time_point end = end_of(options);  // reading the data counts
   return with_plain_errors([&] {
     Trainer trainer(config);
     const RunFolder folder = RunFolder::create(path);
     const RunLock lock(folder);
     folder.begin(trainer.config());
-    return go(trainer, folder, false, options);
+    return go(trainer, folder, false, options, end);
   });
 }
 
 int resume_run(const std::string& path, const std::string& from, const std::vector<std::string>& overrides,
                const LaunchOptions& options) {
+  const Clock::time_point end = end_of(options);
   const RunFolder folder = RunFolder::open(path);
   require_harmless(overrides);
   const RunLock lock(folder);
@@ -132,7 +147,7 @@ int resume_run(const std::string& path, const std::string& from, const std::vect
     }
     std::optional<StagedFile> changed;
     if (!overrides.empty()) changed.emplace(folder.config(), to_yaml(trainer.config()), "train");
-    return go(trainer, folder, true, options, [&] {
+    return go(trainer, folder, true, options, end, [&] {
       if (restores && checkpoint != folder.latest()) make_latest(folder.checkpoints(), checkpoint);
       if (changed) changed->commit();
     });
@@ -172,7 +187,9 @@ RunReport evaluate_run(const std::string& path, const std::string& checkpoint, c
     }
     if (chosen.empty()) fail("task " + config.task.name + " has no split '" + split + "'; it has " + known);
     for (const Split each : chosen) {
-      const Evaluation evaluation = evaluate(model, *task, each, evaluation_batch(config.train, *task, each), way);
+      PartialEvaluation done;
+      const Evaluation evaluation =
+          evaluate(model, *task, each, evaluation_batch(config.train, *task, each), way, done);
       SplitReport row{name(each), evaluation.samples, {{"loss", evaluation.score.loss}}, {}};
       const std::vector<std::string> metrics = task->metrics();
       for (std::size_t i = 0; i < metrics.size(); ++i) row.scores.emplace_back(metrics[i], evaluation.score.metrics[i]);

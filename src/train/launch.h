@@ -14,9 +14,10 @@ namespace rtf::train {
 struct LaunchOptions {
   bool quiet = false;    // neither bar nor summary
   bool profile = false;  // a table of where the time went
+  double minutes = 0;    // after which the run stops with a checkpoint; 0: at its end
 };
 
-// Both return the exit code: 0 at the end, 128 + the signal that stopped the run.
+// Both return the exit code: 0 at the end, or when the minutes are over; 128 + the signal that stopped the run.
 int start_run(const Config& config, const std::string& folder, const LaunchOptions& options);
 
 // `from` is latest, previous or best. `overrides` may name keys that leave the mathematics as it is.

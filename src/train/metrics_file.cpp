@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 
@@ -14,6 +15,8 @@ namespace {
 constexpr const char* operation = "metrics_file";
 
 [[noreturn]] void fail(ErrorCode code, const std::string& message) { throw Error(code, operation, message); }
+
+constexpr std::size_t leading_columns = 4;  // before the metrics
 
 std::string header_of(const std::vector<std::string>& metrics) {
   std::string line = "step,epoch,split,loss";
@@ -38,6 +41,34 @@ std::vector<std::string> lines_of(const std::string& bytes) {
   return lines;
 }
 
+template <class Number>
+bool parse(const std::string& text, Number& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+// Nothing when the line is no row with so many metrics.
+std::optional<MetricsRow> parse_row(const std::string& line, std::size_t metrics) {
+  const auto fields = split_at(line, ',');
+  MetricsRow row;
+  if (fields.size() != leading_columns + metrics || !parse(fields[0], row.step) || !parse(fields[1], row.epoch) ||
+      !parse(fields[3], row.loss)) {
+    return {};
+  }
+  row.split = fields[2];
+  const bool measured = metrics > 0 && !fields[leading_columns].empty();
+  for (std::size_t i = leading_columns; i < fields.size(); ++i) {
+    if (measured ? !parse(fields[i], row.metrics.emplace_back()) : !fields[i].empty()) return {};
+  }
+  return row;
+}
+
+MetricsRow require_row(const std::string& path, const std::vector<std::string>& lines, std::size_t i,
+                       std::size_t metrics) {
+  if (auto row = parse_row(lines[i], metrics)) return *std::move(row);
+  fail(ErrorCode::format, fmt::format("{}: line {} is not a row of {}", path, i + 1, lines[0]));
+}
+
 // Cuts `path` to its rows up to `step` and returns the splits that have a row there.
 std::set<std::string> cut(const std::string& path, const std::string& header, int64_t step) {
   const std::string bytes = read_file(path, operation);
@@ -51,15 +82,10 @@ std::set<std::string> cut(const std::string& path, const std::string& header, in
       }
       continue;
     }
-    const auto fields = split_at(lines[i], ',');
-    int64_t at = 0;
-    const auto [end, error] = std::from_chars(fields[0].data(), fields[0].data() + fields[0].size(), at);
-    if (error != std::errc() || *end != '\0' || fields.size() != split_at(header, ',').size()) {
-      fail(ErrorCode::format, fmt::format("{}: line {} is not a row of {}", path, i + 1, header));
-    }
-    if (at > step) continue;
+    const MetricsRow row = require_row(path, lines, i, split_at(header, ',').size() - leading_columns);
+    if (row.step > step) continue;
     kept += lines[i] + "\n";
-    if (at == step) present.insert(fields[2]);
+    if (row.step == step) present.insert(row.split);
   }
   if (kept != bytes) StagedFile(path, kept, operation).commit();
   return present;
@@ -91,6 +117,23 @@ void MetricsFile::row(int64_t step, int64_t epoch, const std::string& split, dou
   std::string line = fmt::format("{},{},{},{}", step, epoch, split, loss);
   for (std::size_t i = 0; i < metrics_; ++i) line += metrics.empty() ? "," : fmt::format(",{}", metrics[i]);
   file_.append(line + "\n");
+}
+
+RunMetrics read_metrics(const std::string& path) {
+  const auto lines = lines_of(read_file(path, operation));
+  RunMetrics metrics;
+  if (lines.empty()) return metrics;
+  metrics.names = split_at(lines[0], ',');
+  metrics.names.erase(metrics.names.begin(), metrics.names.begin() + static_cast<std::ptrdiff_t>(std::min(
+                                                                         leading_columns, metrics.names.size())));
+  if (lines[0] != header_of(metrics.names)) {
+    fail(ErrorCode::format,
+         fmt::format("{} has the columns {}, expected {} and metrics", path, lines[0], header_of({})));
+  }
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    metrics.rows.push_back(require_row(path, lines, i, metrics.names.size()));
+  }
+  return metrics;
 }
 
 }  // namespace rtf::train

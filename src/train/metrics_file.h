@@ -31,4 +31,17 @@ class MetricsFile {
   AppendFile file_;
 };
 
+struct MetricsRow {
+  int64_t step = 0, epoch = 0;
+  std::string split;
+  double loss = 0;
+  std::vector<double> metrics;  // empty: not measured
+};
+struct RunMetrics {
+  std::vector<std::string> names;  // of the metrics
+  std::vector<MetricsRow> rows;
+};
+// What such a file holds, also while a run writes it: a last line without its end is left out.
+RunMetrics read_metrics(const std::string& path);
+
 }  // namespace rtf::train

@@ -21,9 +21,58 @@ T choose(const char* key, const std::string& value, std::initializer_list<std::p
   throw Error(ErrorCode::argument, "model", std::string(key) + " is '" + value + "'; expected one of " + names);
 }
 
+void set_rtf(const ModelConfig& from, nn::RTFOptions& layer) {
+  layer.numerator = choose<nn::Numerator>("model.numerator", from.numerator,
+                                          {{"wrapped", nn::Numerator::wrapped}, {"exact", nn::Numerator::exact}});
+  layer.kernel_dropout = from.kernel_dropout;
+  layer.init = choose<Init>("model.init", from.init,
+                            {{"zero", Init::zero},
+                             {"xavier", Init::xavier},
+                             {"montel", Init::montel},
+                             {"uniform_montel", Init::uniform_montel}});
+  layer.initial_gain = choose<InitialGain>("model.initial_gain", from.initial_gain,
+                                           {{"paper", InitialGain::paper}, {"release", InitialGain::release}});
+  layer.constraint = choose<nn::Constraint>("model.constraint", from.constraint,
+                                            {{"none", nn::Constraint::none},
+                                             {"montel", nn::Constraint::montel},
+                                             {"montel_paper", nn::Constraint::montel_paper}});
+}
+
+nn::BaselineOptions baseline_options(const ModelConfig& from) {
+  using nn::SystemInit;
+  nn::BaselineOptions baseline;
+  baseline.init = choose<SystemInit>("model.init", from.init,
+                                     {{"legs", SystemInit::legs},
+                                      {"fourier", SystemInit::fourier},
+                                      {"lin", SystemInit::lin},
+                                      {"inv", SystemInit::inv},
+                                      {"trunc_standard_normal", SystemInit::trunc_standard_normal},
+                                      {"lecun_normal", SystemInit::lecun_normal},
+                                      {"complex_normal", SystemInit::complex_normal},
+                                      {"normal", SystemInit::normal}});
+  baseline.dt_min = from.dt_min;
+  baseline.dt_max = from.dt_max;
+  baseline.dt_transform =
+      choose<nn::StepTransform>("model.dt_transform", from.dt_transform,
+                                {{"softplus", nn::StepTransform::softplus}, {"exp", nn::StepTransform::exp}});
+  baseline.initial_step =
+      choose<nn::InitialStep>("model.initial_step", from.initial_step,
+                              {{"paper", nn::InitialStep::paper}, {"release", nn::InitialStep::release}});
+  baseline.initial_c = choose<nn::InitialC>("model.initial_c", from.initial_c,
+                                            {{"normal", nn::InitialC::normal}, {"constant", nn::InitialC::constant}});
+  baseline.discretization =
+      choose<nn::Discretization>("model.discretization", from.discretization,
+                                 {{"zoh", nn::Discretization::zoh}, {"bilinear", nn::Discretization::bilinear}});
+  baseline.rank = from.rank;
+  baseline.blocks = from.blocks;
+  baseline.clip = from.constraint == "clip";
+  baseline.skip = from.skip;
+  return baseline;
+}
+
 }  // namespace
 
-nn::SequenceModelOptions model_options(const Config& config, const Task& task) {
+nn::SequenceModelOptions backbone_options(const Config& config) {
   const ModelConfig& from = config.model;
   nn::SequenceModelOptions model;
   model.layers = from.layers;
@@ -37,31 +86,38 @@ nn::SequenceModelOptions model_options(const Config& config, const Task& task) {
   model.tie_inner_dropout = from.tie_inner_dropout;
   model.activation = choose<nn::Activation>("model.activation", from.activation,
                                             {{"identity", nn::Activation::identity}, {"gelu", nn::Activation::gelu}});
-  model.glu = from.glu;
+  model.output_dropout = from.output_dropout;
+  model.glu = choose<nn::Glu>("model.glu", from.glu,
+                              {{"true", nn::Glu::full},
+                               {"false", nn::Glu::none},
+                               {"half_glu1", nn::Glu::half_glu1},
+                               {"half_glu2", nn::Glu::half_glu2}});
   model.seed = config.train.seed;
   model.bfloat16 = config.train.precision == "bf16";
 
+  model.kind = choose<nn::LayerKind>("model.layer", from.layer,
+                                     {{"rtf", nn::LayerKind::rtf},
+                                      {"s4", nn::LayerKind::s4},
+                                      {"s4d", nn::LayerKind::s4d},
+                                      {"s5", nn::LayerKind::s5},
+                                      {"spacetime", nn::LayerKind::spacetime}});
   nn::RTFOptions& layer = model.layer;
   layer.channels = from.channels;
   layer.order = from.order;
   layer.length = from.length;
   layer.denominators = from.denominators;
-  layer.numerator = choose<nn::Numerator>("model.numerator", from.numerator,
-                                          {{"wrapped", nn::Numerator::wrapped}, {"exact", nn::Numerator::exact}});
   layer.bidirectional = from.bidirectional;
-  layer.kernel_dropout = from.kernel_dropout;
-  layer.init = choose<Init>("model.init", from.init,
-                            {{"zero", Init::zero},
-                             {"xavier", Init::xavier},
-                             {"montel", Init::montel},
-                             {"uniform_montel", Init::uniform_montel}});
-  layer.initial_gain = choose<InitialGain>("model.initial_gain", from.initial_gain,
-                                           {{"paper", InitialGain::paper}, {"release", InitialGain::release}});
-  layer.constraint = choose<nn::Constraint>("model.constraint", from.constraint,
-                                            {{"none", nn::Constraint::none},
-                                             {"montel", nn::Constraint::montel},
-                                             {"montel_paper", nn::Constraint::montel_paper}});
+  if (model.kind == nn::LayerKind::rtf) {
+    set_rtf(from, layer);
+  } else {
+    model.baseline = baseline_options(from);
+  }
   layer.seed = config.train.seed;
+  return model;
+}
+
+nn::SequenceModelOptions model_options(const Config& config, const Task& task) {
+  nn::SequenceModelOptions model = backbone_options(config);
   task.shape(model);
   return model;
 }

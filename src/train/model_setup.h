@@ -6,6 +6,8 @@
 
 namespace rtf::train {
 
+// What the config alone says: encoder, decoder and outputs are the task's.
+nn::SequenceModelOptions backbone_options(const Config& config);
 nn::SequenceModelOptions model_options(const Config& config, const Task& task);
 
 // Of weights and samples.

@@ -11,10 +11,14 @@
 namespace rtf::train {
 namespace {
 
-// a, b and h0 of a layer are the only parameters with these names.
-bool is_ssm(const std::string& name) {
+// Parameters of layers have short names, which nothing else in a model has.
+enum class Kind { rest, ssm, dt };
+Kind kind_of(const std::string& name) {
   const std::string last = name.substr(name.rfind('.') + 1);
-  return last == "a" || last == "b" || last == "h0";
+  if (last == "dt") return Kind::dt;
+  for (const char* ssm : {"a", "b", "h0", "a_real", "a_imag", "p"})
+    if (last == ssm) return Kind::ssm;
+  return Kind::rest;
 }
 
 }  // namespace
@@ -36,9 +40,12 @@ Optimizer::Optimizer(const NamedTensors& parameters, const NamedTensors& buffers
   };
   const double ssm_lr = config.ssm_lr.value_or(config.lr);
   Group rest{config.lr, config.weight_decay, {}, {}, {}};
-  Group ssm{ssm_lr, config.ssm_weight_decay.value_or(config.weight_decay), {}, {}, {}};
+  const double ssm_weight_decay = config.ssm_weight_decay.value_or(config.weight_decay);
+  Group ssm{ssm_lr, ssm_weight_decay, {}, {}, {}};
+  Group dt{config.dt_lr.value_or(ssm_lr), ssm_weight_decay, {}, {}, {}};
   for (const auto& [name, parameter] : parameters) {
-    Group& group = is_ssm(name) ? ssm : rest;
+    const Kind kind = kind_of(name);
+    Group& group = kind == Kind::ssm ? ssm : kind == Kind::dt ? dt : rest;
     if (group.lr == 0) {
       parameter.set_requires_grad(false);
       continue;
@@ -56,7 +63,7 @@ Optimizer::Optimizer(const NamedTensors& parameters, const NamedTensors& buffers
   if (trained_.empty()) {
     throw Error(ErrorCode::argument, "optimizer", "optimizer.lr and optimizer.ssm_lr are 0: nothing is trained");
   }
-  for (Group& group : {std::ref(rest), std::ref(ssm)}) {
+  for (Group& group : {std::ref(rest), std::ref(ssm), std::ref(dt)}) {
     if (!group.parameters.empty()) groups_.push_back(std::move(group));
   }
   // The fused update reads its numbers as float on a GPU, as double on the CPU.

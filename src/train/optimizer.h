@@ -20,8 +20,9 @@ double schedule_factor(const OptimizerConfig& config, int64_t step);
 
 class Optimizer {
  public:
-  // A layer's a, b and h0 take optimizer.ssm_lr and optimizer.ssm_weight_decay. Parameters whose learning rate is 0
-  // are not trained: they stop requiring gradients. `buffers`, the running statistics, are averaged like weights.
+  // A layer's a, b and h0, or A, B and P, take optimizer.ssm_lr and optimizer.ssm_weight_decay; dt takes
+  // optimizer.dt_lr. Parameters whose learning rate is 0 are not trained: they stop requiring gradients. `buffers`, the
+  // running statistics, are averaged like weights.
   Optimizer(const NamedTensors& parameters, const NamedTensors& buffers, const OptimizerConfig& config);
 
   void drop_gradients();                       // the next ones take their place

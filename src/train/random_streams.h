@@ -11,6 +11,7 @@ enum RandomStream : std::uint32_t {
   test_samples,
   batch_order,
   pixel_order,
+  bucket_order,
 };
 
 }  // namespace rtf::train

@@ -70,7 +70,7 @@ void Recorder::poles(int64_t step, std::size_t layer, double radius, double min_
 void Recorder::status(RunState state, int64_t step, int64_t epoch, double seconds, std::optional<double> best) {
   rows_.sync();
   events_.flush();
-  write_status(folder_, {state, step, epoch, seconds, selection_, best});
+  write_status(folder_, {state, step, epoch, seconds, selection_, best, shown_.steps});
 }
 
 }  // namespace rtf::train

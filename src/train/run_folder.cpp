@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "core/atomic_file.h"
+#include "core/file_errors.h"
 #include "rtf/error.h"
 
 namespace rtf::train {
@@ -49,6 +50,7 @@ RunStatus parse_status(const nlohmann::json& json) {
   status.seconds = json.at("seconds").get<double>();
   status.metric = json.at("metric").get<std::string>();
   if (!json.at("best").is_null()) status.best = json.at("best").get<double>();
+  status.steps = json.value("steps", int64_t{0});
   return status;
 }
 
@@ -135,8 +137,9 @@ bool RunLock::is_held(const RunFolder& run) {
 const char* name(RunState state) { return states[static_cast<std::size_t>(state)]; }
 
 void write_status(const RunFolder& run, const RunStatus& status) {
-  nlohmann::ordered_json json = {{"state", name(status.state)}, {"step", status.step},     {"epoch", status.epoch},
-                                 {"seconds", status.seconds},   {"metric", status.metric}, {"best", nullptr}};
+  nlohmann::ordered_json json = {
+      {"state", name(status.state)}, {"step", status.step},     {"steps", status.steps}, {"epoch", status.epoch},
+      {"seconds", status.seconds},   {"metric", status.metric}, {"best", nullptr}};
   if (status.best && std::isfinite(*status.best)) json["best"] = *status.best;
   StagedFile(run.status(), json.dump(2) + "\n", operation).commit();
 }
@@ -152,6 +155,25 @@ std::optional<RunStatus> read_status(const RunFolder& run) {
   }
   if (status.state == RunState::running && !RunLock::is_held(run)) status.state = RunState::interrupted;
   return status;
+}
+
+RunSummary summarize(const RunFolder& run) {
+  RunSummary summary;
+  try {
+    summary.config = load_config(run.config());
+  } catch (const Error& error) {
+    summary.damage = without_operation(error);
+  }
+  try {
+    summary.status = read_status(run);
+    summary.state = summary.status          ? name(summary.status->state)
+                    : RunLock::is_held(run) ? name(RunState::running)
+                                            : "not begun";
+  } catch (const Error& error) {
+    summary.state = "unreadable";
+    if (summary.damage.empty()) summary.damage = without_operation(error);
+  }
+  return summary;
 }
 
 std::vector<RunFolder> find_runs(const std::string& path) {

@@ -71,11 +71,22 @@ struct RunStatus {
   double seconds = 0;          // of training, all starts together
   std::string metric;          // that chooses the best weights: "loss" or one of the task's
   std::optional<double> best;  // its best value; none before the first evaluation
+  int64_t steps = 0;           // of the whole run; 0 in a file from before it was said
   bool operator==(const RunStatus&) const = default;
 };
 void write_status(const RunFolder& run, const RunStatus& status);
 // Nothing when the run has not come so far as to write one. A run whose process was killed reads as interrupted.
 std::optional<RunStatus> read_status(const RunFolder& run);
+
+// What can be known of a run beside its weights.
+struct RunSummary {
+  std::optional<Config> config;     // none: it cannot be read
+  std::optional<RunStatus> status;  // none: it cannot be read, or was not written yet
+  std::string state;                // as people read it: a RunState, "not begun" or "unreadable"
+  std::string damage;               // why the first file that cannot be read cannot; empty: all can
+};
+// Does not throw for damaged files: one such run must not hide the others.
+RunSummary summarize(const RunFolder& run);
 
 // The folders below `path` that hold a run, itself included, by name.
 std::vector<RunFolder> find_runs(const std::string& path);

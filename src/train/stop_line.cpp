@@ -23,17 +23,19 @@ std::string largest_gradient(const Optimizer& optimizer) {
   return parameter.empty() ? "none yet" : number_text(largest) + " in " + parameter;
 }
 
+// Nothing where the layers report no poles.
 std::string smallest_denominator(const nn::SequenceModel& model) {
   double smallest = std::numeric_limits<double>::infinity();
   std::size_t layer = 0;
   const std::vector<nn::PoleReport> reports = model->poles();
+  if (reports.empty()) return "";
   for (std::size_t i = 0; i < reports.size(); ++i) {
     const double value = reports[i].min_abs_denominator;
     if (std::isnan(smallest) || !(std::isnan(value) || value < smallest)) continue;
     smallest = value;
     layer = i;
   }
-  return number_text(smallest) + " in blocks." + std::to_string(layer) + ".layer";
+  return "; smallest |A| " + number_text(smallest) + " in blocks." + std::to_string(layer) + ".layer";
 }
 
 }  // namespace
@@ -53,8 +55,7 @@ std::string number_text(double value) {
 std::string stop_line(int64_t step, const std::string& why, const Optimizer* optimizer,
                       const nn::SequenceModel& model) {
   return "stopped at step " + std::to_string(step) + ": " + why +
-         (optimizer ? "; largest gradient " + largest_gradient(*optimizer) : "") + "; smallest |A| " +
-         smallest_denominator(model);
+         (optimizer ? "; largest gradient " + largest_gradient(*optimizer) : "") + smallest_denominator(model);
 }
 
 }  // namespace rtf::train

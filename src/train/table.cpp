@@ -5,17 +5,39 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <string_view>
 
 #include "rtf/error.h"
 
 namespace rtf::train {
 namespace {
 
-bool is_number(const std::string& text) {
+bool is_number(std::string_view text) {
+  // "91.2 ± 0.3" and "50 / 60" are numbers too, and "1, 2, 3".
+  for (const std::string_view between : {" \u00b1 ", " / ", ", "}) {
+    const std::size_t at = text.find(between);
+    if (at != std::string_view::npos)
+      return is_number(text.substr(0, at)) && is_number(text.substr(at + between.size()));
+  }
   double value = 0;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   return error == std::errc() && stop == end;
+}
+
+using Rows = std::vector<std::vector<std::string>>;
+
+std::vector<std::size_t> widths_of(const Rows& rows) {
+  std::vector<std::size_t> widths(rows[0].size());
+  for (const auto& cells : rows) {
+    for (std::size_t c = 0; c < widths.size(); ++c) widths[c] = std::max(widths[c], display_width(cells[c]));
+  }
+  return widths;
+}
+
+std::string padded(const std::string& cell, std::size_t width, bool right) {
+  const std::string padding(width - display_width(cell), ' ');
+  return right ? padding + cell : cell + padding;
 }
 
 }  // namespace
@@ -28,24 +50,48 @@ void Table::row(std::vector<std::string> cells) {
   rows_.push_back(std::move(cells));
 }
 
-std::string Table::text() const {
-  const std::size_t columns = rows_[0].size();
-  std::vector<std::size_t> widths(columns);
-  std::vector<bool> right(columns);
-  for (std::size_t c = 0; c < columns; ++c) {
-    for (const auto& cells : rows_) widths[c] = std::max(widths[c], display_width(cells[c]));
-    right[c] = rows_.size() > 1 && std::all_of(rows_.begin() + 1, rows_.end(), [c](const auto& cells) {
-                 return cells[c].empty() || is_number(cells[c]);
-               });
+std::vector<bool> Table::number_columns() const {
+  std::vector<bool> numbers;
+  for (std::size_t c = 0; c < rows_[0].size(); ++c) {
+    numbers.push_back(rows_.size() > 1 && std::all_of(rows_.begin() + 1, rows_.end(), [c](const auto& cells) {
+                        return cells[c].empty() || is_number(cells[c]);
+                      }));
   }
+  return numbers;
+}
+
+std::string Table::text() const {
+  const std::vector<bool> right = number_columns();
+  const std::vector<std::size_t> widths = widths_of(rows_);
   std::string text;
   for (const auto& cells : rows_) {
     std::string line;
-    for (std::size_t c = 0; c < columns; ++c) {
-      const std::string padding(widths[c] - display_width(cells[c]), ' ');
-      line += (c == 0 ? "" : "  ") + (right[c] ? padding + cells[c] : cells[c] + padding);
-    }
+    for (std::size_t c = 0; c < cells.size(); ++c) line += (c == 0 ? "" : "  ") + padded(cells[c], widths[c], right[c]);
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
+std::string Table::markdown() const {
+  const std::vector<bool> right = number_columns();
+  auto rows = rows_;
+  for (auto& cells : rows) {
+    for (std::string& cell : cells) {
+      // A bar would begin the next cell.
+      for (std::size_t at = 0; (at = cell.find('|', at)) != std::string::npos; at += 2) cell.insert(at, 1, '\\');
+    }
+  }
+  std::vector<std::size_t> widths = widths_of(rows);
+  for (std::size_t& width : widths) width = std::max<std::size_t>(width, 3);
+  std::string text;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    for (std::size_t c = 0; c < widths.size(); ++c) text += "| " + padded(rows[r][c], widths[c], right[c]) + " ";
+    text += "|\n";
+    if (r > 0) continue;
+    for (std::size_t c = 0; c < widths.size(); ++c) {
+      text += "| " + std::string(widths[c] - 1, '-') + (right[c] ? ": " : "- ");
+    }
+    text += "|\n";
   }
   return text;
 }

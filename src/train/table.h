@@ -1,4 +1,4 @@
-// Aligned text tables: columns of numbers to the right, text to the left.
+// Aligned tables: columns of numbers to the right, text to the left.
 #pragma once
 
 #include <string>
@@ -12,8 +12,12 @@ class Table {
   // As many cells as the header has.
   void row(std::vector<std::string> cells);
   std::string text() const;
+  // The same as a table of Markdown, whose source lines up too.
+  std::string markdown() const;
 
  private:
+  std::vector<bool> number_columns() const;
+
   std::vector<std::vector<std::string>> rows_;
 };
 

@@ -50,6 +50,8 @@ class Task {
   virtual int64_t size(Split split) const = 0;
   // Streams: the samples of an epoch come in order, so that batches can continue one another. Otherwise shuffled.
   virtual bool in_order() const { return false; }
+  // Positions of a sample where samples differ, so that those of one length can go together; 0: all are alike.
+  virtual int64_t length(Split, int64_t) const { return 0; }
   // Sample i of epoch e depends on the seed, e and i alone; val and test are the same in every epoch.
   virtual Batch batch(Split split, int64_t epoch, std::span<const int64_t> indices) const = 0;
   virtual at::Tensor loss(const at::Tensor& output, const Batch& batch) const = 0;

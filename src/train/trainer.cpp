@@ -5,15 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "rtf/error.h"
-#include "rtf/random.h"
-#include "train/evaluation.h"
 #include "train/model_setup.h"
-#include "train/random_streams.h"
 #include "train/recorder.h"
-#include "train/shuffle.h"
+#include "train/sample_order.h"
 #include "train/stop_line.h"
 
 namespace rtf::train {
@@ -29,7 +25,7 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
   throw Error(code, "train", why);
 }
 
-// A signal came during an evaluation.
+// The run was to stop during an evaluation.
 struct Interrupted {};
 
 }  // namespace
@@ -43,7 +39,8 @@ Trainer::Trainer(const Config& config, std::unique_ptr<Task> task) : config_(con
   for (const auto& item : model_->named_parameters()) parameters.emplace_back(item.key(), item.value());
   for (const auto& item : model_->named_buffers()) buffers.emplace_back(item.key(), item.value());
   optimizer_ = std::make_unique<Optimizer>(parameters, buffers, config_.optimizer);
-  step_ = std::make_unique<TrainingStep>(model_, *task_, *optimizer_, config_.train, device_, profile_);
+  step_ = std::make_unique<TrainingStep>(model_, *task_, *optimizer_, config_.train, device_, profile_,
+                                         device_.is_cpu() ? MakeGraph() : make_graph);
   batches_ = std::make_unique<BatchStream>([this](int64_t index) { return make_batch(index); },
                                            config_.train.epochs * plan_.batches, ahead_for(device_));
 }
@@ -54,6 +51,9 @@ NamedTensors Trainer::tensors() const {
   NamedTensors all = model_tensors(model_);
   for (const auto& entry : optimizer_->state()) all.push_back(entry);
   for (std::size_t i = 0; i < carried_.size(); ++i) all.emplace_back("carried." + std::to_string(i), carried_[i]);
+  for (const auto& [split, done] : evaluations_) {
+    if (done.batches > 0) all.emplace_back(std::string("evaluation.") + name(split), done.tensor());
+  }
   return all;
 }
 
@@ -74,9 +74,14 @@ void Trainer::require_possible(const Position& at, const std::string& path) cons
 
 void Trainer::restore(const std::string& path) {
   const Checkpoint checkpoint = read_checkpoint(path);
+  const auto defaults = fixed_settings(Config());
   for (const auto& [key, value] : fixed_settings(config_)) {
     const auto saved = checkpoint.config.find(key);
-    if (saved == checkpoint.config.end()) fail(path + ": it does not say its " + key);
+    if (saved == checkpoint.config.end()) {
+      // One from before there was such a key ran on what is its default.
+      if (const auto initial = defaults.find(key); initial != defaults.end() && initial->second == value) continue;
+      fail(path + ": it does not say its " + key);
+    }
     if (saved->second != value) {
       fail(key + " is " + value + " in config.yaml, which was changed by hand, and " + saved->second + " in " + path +
            ": set it back, or start a new run");
@@ -85,10 +90,15 @@ void Trainer::restore(const std::string& path) {
   require_possible(checkpoint.position, path);
   for (const char* prefix : {"model.", "optimizer.", "ema."}) load_tensors(checkpoint, tensors(), prefix, path);
   carried_.clear();
-  for (const auto& [name, tensor] : checkpoint.tensors) {
+  for (const auto& [key, tensor] : checkpoint.tensors) {
+    for (const Split split : task_->splits()) {
+      if (key == std::string("evaluation.") + name(split)) {
+        evaluations_[split] = PartialEvaluation::from(tensor, device_);
+      }
+    }
     // The map behind the file sorts 10 before 2.
-    if (!name.starts_with("carried.")) continue;
-    const auto layer = static_cast<std::size_t>(std::stoul(name.substr(8)));
+    if (!key.starts_with("carried.")) continue;
+    const auto layer = static_cast<std::size_t>(std::stoul(key.substr(8)));
     if (carried_.size() <= layer) carried_.resize(layer + 1);
     carried_[layer] = tensor.to(device_);
   }
@@ -107,9 +117,7 @@ Batch Trainer::make_batch(int64_t index) {
   const int64_t epoch = index / plan_.batches, size = config_.train.batch;
   if (order_epoch_ != epoch) {
     order_epoch_ = epoch;
-    const Random random(config_.train.seed, static_cast<uint32_t>(epoch), RandomStream::batch_order);
-    order_ = shuffled(task_->size(Split::train), random);
-    if (task_->in_order()) std::iota(order_.begin(), order_.end(), 0);
+    order_ = training_order(*task_, config_, epoch);
   }
   return task_->batch(Split::train, epoch,
                       {order_.data() + index % plan_.batches * size, static_cast<std::size_t>(size)});
@@ -165,6 +173,7 @@ void Trainer::chunk_step() {
 void Trainer::train_step(Recorder& recorder) {
   const Clock::time_point begin = Clock::now();
   saved_ = improved_ = false;
+  evaluations_.clear();  // of other weights
   stop_when_refused(position_.step + 1, [&] { plan_.chunk > 0 ? chunk_step() : whole_step(); });
   ++position_.step;
   // The states of a chunk cannot be had again: its numbers are looked at before the next.
@@ -192,8 +201,8 @@ void Trainer::stop_at_result(const StepResult& result) {
   const int64_t later = position_.step - result.step;
   position_.step = result.step - 1;
   bool with_gradients = true;
-  if (later > 0) {
-    // The steps since then have left the weights alone, but not the gradients.
+  // The steps since then have left the weights alone, but not the gradients.
+  if (later > 0 || !step_->leaves_gradients()) {
     position_.batch -= (later + 1) * config_.train.accumulate;
     std::vector<Batch> batches;
     for (int64_t i = 0; i < config_.train.accumulate; ++i) batches.push_back(next_batch());
@@ -215,13 +224,15 @@ void Trainer::evaluate_splits(Recorder& recorder) {
   std::optional<double> selected;
   for (const Split split : task_->splits()) {
     if (split == Split::train) continue;
-    // A signal does not wait for a long evaluation: it is done again when the run goes on.
-    const auto progress = [&](int64_t) {
+    // A run that is to stop does not wait for a long evaluation, and goes on with it later.
+    const auto progress = [&] {
+      saved_ = false;
       if (stop_()) throw Interrupted();
     };
     const int64_t batch = evaluation_batch(config_.train, *task_, split);
-    const Score score = stop_when_refused(
-        position_.step, [&] { return evaluate(model_, *task_, split, batch, Mode::convolution, progress).score; });
+    const Score score = stop_when_refused(position_.step, [&] {
+      return evaluate(model_, *task_, split, batch, Mode::convolution, evaluations_[split], progress).score;
+    });
     if (!std::isfinite(score.loss)) {
       stop_at(position_.step, std::string("the ") + name(split) + " loss is " + number_text(score.loss));
     }
@@ -231,6 +242,7 @@ void Trainer::evaluate_splits(Recorder& recorder) {
     const auto chosen = std::find(metrics.begin(), metrics.end(), task_->selection());
     selected = chosen == metrics.end() ? score.loss : score.metrics[static_cast<std::size_t>(chosen - metrics.begin())];
   }
+  evaluations_.clear();
   position_.evaluated = position_.step;
   saved_ = false;
   const std::optional<double>& best = position_.best;
@@ -262,7 +274,8 @@ void Trainer::save(const RunFolder& folder, Recorder& recorder, RunState state) 
   const Profile::Scope scope(profile_, Part::checkpoint);
   if (!saved_) {
     position_.seconds = seconds_before_ + seconds_since(begin_);
-    write_checkpoint(folder.checkpoints(), {position_, fixed_settings(config_), tensors()}, improved_);
+    write_checkpoint(folder.checkpoints(), {position_, fixed_settings(config_), tensors()}, improved_,
+                     static_cast<std::size_t>(config_.checkpoint.part_size) << 20);
     last_save_ = Clock::now();
     saved_ = kept_ = true;
   }

@@ -3,12 +3,14 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "train/batch_stream.h"
 #include "train/checkpoint.h"
+#include "train/evaluation.h"
 #include "train/optimizer.h"
 #include "train/plan.h"
 #include "train/profile.h"
@@ -69,7 +71,8 @@ class Trainer {
 
   Position position_;
   std::vector<at::Tensor> carried_;  // states of the layers, between chunks and between batches that continue
-  std::vector<int64_t> order_;       // of the samples of epoch order_epoch_; make_batch() alone uses it
+  std::map<Split, PartialEvaluation> evaluations_;  // of the evaluation that is under way
+  std::vector<int64_t> order_;                      // of the samples of epoch order_epoch_; make_batch() alone uses it
   int64_t order_epoch_ = -1;
   Batch batch_;                            // whose chunks are being used, on the device
   bool saved_ = false, improved_ = false;  // `position_` is in a checkpoint; it is the best so far

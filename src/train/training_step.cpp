@@ -15,14 +15,21 @@ namespace {
 constexpr int64_t warm_up = 3;            // steps until libraries have chosen their algorithms and memory
 constexpr std::size_t most_pending = 16;  // steps that the host may be ahead
 
-bool same_shape(const Batch& x, const Batch& y) {
-  return !x.lengths && !y.lengths && x.input.sizes() == y.input.sizes() && x.target.sizes() == y.target.sizes();
+// They share the memory of the largest. Texts padded to a multiple of 256 samples have no more shapes than this.
+constexpr std::size_t most_graphs = 17;
+
+// What a graph of its step depends on.
+std::vector<int64_t> shape_of(const Batch& batch) {
+  std::vector<int64_t> shape = batch.input.sizes().vec();
+  shape.push_back(batch.lengths ? 1 : 0);
+  shape.insert(shape.end(), batch.target.sizes().begin(), batch.target.sizes().end());
+  return shape;
 }
 
 }  // namespace
 
 TrainingStep::TrainingStep(nn::SequenceModel model, const Task& task, Optimizer& optimizer, const TrainConfig& config,
-                           c10::Device device, Profile& profile)
+                           c10::Device device, Profile& profile, MakeGraph make)
     : model_(std::move(model)),
       task_(task),
       optimizer_(optimizer),
@@ -32,38 +39,57 @@ TrainingStep::TrainingStep(nn::SequenceModel model, const Task& task, Optimizer&
       loss_sum_(at::zeros({}, at::TensorOptions(device).dtype(at::kDouble))),
       numbers_(at::zeros({2}, loss_sum_.options())),
       failed_(at::zeros({}, loss_sum_.options().dtype(at::kFloat))),
-      replays_(!device.is_cpu()) {}
+      make_(std::move(make)) {}
 
-// The batch where the model is.
-const Batch& TrainingStep::load(const Batch& batch) {
-  if (!on_gpu()) return batch;
-  if (!fixed_.input.defined()) return fixed_ = to_device(batch, device_);
-  if (!same_shape(batch, fixed_)) return other_ = to_device(batch, device_);
-  fixed_.input.copy_(batch.input, /*non_blocking=*/true);
-  fixed_.target.copy_(batch.target, /*non_blocking=*/true);
-  return fixed_;
+// Whether the next run is a graph's.
+bool TrainingStep::is_graph(const Replayed& replayed) const {
+  return make_ && (replayed.graph || (replayed.runs >= warm_up && graphs_ < most_graphs));
+}
+
+// The batch where the model is: where the graph reads, if there is one.
+const Batch& TrainingStep::load(const Batch& batch, Replayed& replayed) {
+  if (!is_graph(replayed)) return on_gpu() ? loaded_ = to_device(batch, device_) : batch;
+  Batch& fixed = replayed.batch;
+  if (!fixed.input.defined()) return fixed = to_device(batch, device_);
+  fixed.input.copy_(batch.input, /*non_blocking=*/true);
+  fixed.target.copy_(batch.target, /*non_blocking=*/true);
+  if (fixed.lengths) fixed.lengths->copy_(*batch.lengths, /*non_blocking=*/true);
+  return fixed;
 }
 
 void TrainingStep::play(Replayed& replayed, const std::function<void()>& work) {
-  if (!replays_) return work();
+  if (!is_graph(replayed)) {
+    ++replayed.runs;
+    return work();
+  }
   if (!replayed.graph) {
-    if (replayed.runs++ < warm_up) return work();
-    auto graph = make_graph();
+    auto graph = make_(beside_);
     try {
       graph->capture(work);
-    } catch (const c10::OutOfMemoryError&) {
-      throw;
     } catch (const c10::Error& error) {
-      // An operator that waits for the device; every step then costs its launches.
+      // Too little memory, or an operator that waits for the device; every step then costs its launches.
       const std::string message = without_operation(error.what_without_backtrace());
       std::cerr << "rtf train: steps run without a CUDA graph: " << message.substr(0, message.find('\n')) << "\n";
-      replays_ = false;
+      graph.reset();
+      give_up_graphs();
       return work();
     }
     replayed.graph = std::move(graph);
+    if (!beside_) beside_ = replayed.graph.get();
+    ++graphs_;
   }
   const Profile::Scope scope(profile_, Part::device);
   replayed.graph->replay();
+}
+
+// Their memory is the device's again when the last of them is gone.
+void TrainingStep::give_up_graphs() {
+  synchronize(device_);
+  for (auto& [shape, replayed] : whole_) replayed.graph.reset();
+  last_.graph.reset();
+  beside_ = nullptr;
+  graphs_ = 0;
+  make_ = nullptr;
 }
 
 void TrainingStep::backward(const at::Tensor& loss) {
@@ -120,14 +146,16 @@ void TrainingStep::compute(int64_t done, std::span<const Batch> batches, bool up
   if (count > 1) optimizer_.zero_gradients();
   for (int64_t i = 0; i < count; ++i) {
     model_->set_generator(config_.seed, static_cast<uint64_t>(done * count + i));
-    const Batch& batch = load(batches[static_cast<std::size_t>(i)]);
-    const auto work = [&] {
+    const Batch& given = batches[static_cast<std::size_t>(i)];
+    Replayed& replayed = whole_[shape_of(given)];
+    const Batch& batch = load(given, replayed);
+    const auto work = [this, &batch, count, update] {
       if (count == 1) optimizer_.drop_gradients();
       forward_backward(batch);
       if (count == 1 && update) finish();
     };
-    if (update && &batch == &fixed_) {
-      play(whole_, work);
+    if (update) {
+      play(replayed, work);
     } else {
       work();
     }
@@ -136,10 +164,7 @@ void TrainingStep::compute(int64_t done, std::span<const Batch> batches, bool up
 }
 
 void TrainingStep::gradients(int64_t done, std::span<const Batch> batches) {
-  // Graphs hold the memory of a whole step.
-  synchronize(device_);
-  whole_ = {};
-  last_ = {};
+  give_up_graphs();  // they hold the memory of a whole step
   compute(done, batches, false);
 }
 

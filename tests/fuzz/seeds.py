@@ -305,9 +305,155 @@ def filter_seeds():
     } | {"not_utf8": b'{"\xff\xfe": 1}', "finding_zero_byte": b'{"a": [], "b": [], "h0": 1}\0more'}
 
 
+def png(columns=2, rows=2, depth=8, colour=0, interlace=0, body=None, before=(), size=None):
+    def part(name, content):
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+    row = b"\0" + b"\x5a" * ((columns * depth + 7) // 8)
+    header = struct.pack(">IIBBBBB", *(size or (columns, rows)), depth, colour, 0, 0, interlace)
+    return b"\x89PNG\r\n\x1a\n" + part(b"IHDR", header) + b"".join(part(*one) for one in before) + part(
+        b"IDAT", zlib.compress(row * rows) if body is None else body) + part(b"IEND", b"")  # fmt: skip
+
+
+def png_seeds():
+    whole = png()
+    return {
+        "grey": whole,
+        "bits_1": png(depth=1, columns=9),
+        "bits_4": png(depth=4, columns=3),
+        "bits_16": png(depth=16),
+        "interlaced": png(interlace=1, columns=1, rows=1),
+        "colours": png(colour=2),
+        "palette": png(colour=3, before=[(b"PLTE", b"abcdef")]),
+        "palette_missing": png(colour=3),
+        "alpha": png(colour=4),
+        "transparent": png(before=[(b"tRNS", b"\0\x05")]),
+        "gamma": png(before=[(b"gAMA", struct.pack(">I", 45455)), (b"sBIT", b"\x05")]),
+        "text": png(before=[(b"zTXt", b"k\0\0" + zlib.compress(b"x" * 3000))]),
+        "unknown_chunk": png(before=[(b"\x1b[2J", b"")]),
+        "filters": png(body=zlib.compress(bytes([1, 9, 9, 4, 9, 9]))),
+        "filter_9": png(body=zlib.compress(bytes([9, 9, 9, 9, 9, 9]))),
+        "empty": b"",
+        "size_lies": png(size=(8000, 8000)),
+        "size_huge": png(size=(2**31 - 1, 2**31 - 1)),
+        "size_0": png(size=(0, 0)),
+        "truncated": whole[:50],
+        "finding_chunk_lies": whole[:33] + struct.pack(">I", 2**28) + b"zTXt" + whole[33:],
+        "truncated_pixels": png(body=zlib.compress(b"\0\0\0")[:5]),
+        "wrong_checksum": whole[:-1] + b"?",
+        "not_deflate": png(body=b"no deflate"),
+    }
+
+
+def records(kind, shape, counts, values, labels, ends=(), words=(), number=None, sums=True):
+    """`shape` is rows, columns, documents, classes; `values` are bytes, and `number` how many pixels or tokens they are."""
+
+    def padded(part):
+        return part + b"\0" * (-len(part) % 64)
+
+    text = b"".join(struct.pack("<I", len(word)) + word for word in words)
+    content = padded(values) + padded(struct.pack(f"<{len(ends)}Q", *ends)) + padded(struct.pack(f"<{len(labels)}H", *labels)) + padded(text)
+    total = zlib.crc32(struct.pack("<I", zlib.crc32(content))) if sums else 0
+    rest = struct.pack("<II13Q", total, kind, *shape, *counts, number, len(words), len(text), 5, 0, 0)
+    return b"rtfdata\n" + struct.pack("<II", 1, zlib.crc32(rest)) + rest + content
+
+
+def records_seeds():
+    tokens = struct.pack("<5H", 0, 1, 1, 0, 1)
+    words = (b"a", b"\xc3\xa9")
+    images = records(1, (2, 3, 0, 2), (2, 1, 0), bytes(range(18)), (0, 1, 1), number=18)
+    return {
+        "images": images,
+        "texts": records(2, (0, 0, 1, 2), (1, 0, 1), tokens, (0, 1), (2, 5), words, 5),
+        "pairs": records(2, (0, 0, 2, 2), (1, 0, 1), tokens, (0, 1), (0, 2, 5, 5), words, 5),
+        "no_samples": records(1, (2, 3, 0, 2), (0, 0, 0), b"", (), number=0),
+        "empty": b"",
+        "truncated_header": images[:100],
+        "truncated": images[:-64],
+        "trailing": images + b"x",
+        "newer_version": images[:8] + b"\2" + images[9:],
+        "wrong_checksum": records(1, (2, 3, 0, 2), (2, 1, 0), bytes(range(18)), (0, 1, 1), number=18, sums=False),
+        "label_beyond": records(1, (2, 3, 0, 2), (2, 1, 0), bytes(range(18)), (0, 1, 2), number=18),
+        "token_beyond": records(2, (0, 0, 1, 2), (1, 0, 1), tokens, (0, 1), (2, 5), words[:1], 5),
+        "ends_backwards": records(2, (0, 0, 1, 2), (1, 0, 1), tokens, (0, 1), (5, 2), words, 5),
+        "ends_short": records(2, (0, 0, 1, 2), (1, 0, 1), tokens, (0, 1), (2, 4), words, 5),
+        "word_lies": records(2, (0, 0, 1, 2), (1, 0, 1), tokens, (0, 1), (2, 5), (b"\xff" * 4, b""), 5)[:-64] + struct.pack("<I", 2**32 - 1) + b"\0" * 60,
+        "counts_overflow": records(1, (2, 3, 0, 2), (HUGE, HUGE, 0), bytes(range(18)), (0, 1, 1), number=18),
+        "sides_lie": records(1, (2**14, 2**14, 0, 2), (2**32, 0, 0), b"", (), number=2**60),
+        "kind_9": records(9, (2, 3, 0, 2), (2, 1, 0), bytes(range(18)), (0, 1, 1), number=18),
+    }
+
+
+def tar(*entries, end=1024):
+    """Entries are name, content, type, and what the header says of the size."""
+    archive = b""
+    for name, content, kind, size in entries:
+        header = bytearray(512)
+        header[: len(name)] = name
+        header[100:108] = b"0000644\0"
+        header[124:136] = b"%011o\0" % size if isinstance(size, int) else size
+        header[156:157] = kind
+        header[257:265] = b"ustar\x0000"
+        header[148:156] = b" " * 8
+        header[148:155] = b"%06o\0" % sum(header)
+        archive += bytes(header) + content + b"\0" * (-len(content) % 512)
+    return archive + b"\0" * end
+
+
+def tar_seeds():
+    def review(text, name=b"train/pos/0_9.txt"):
+        return name, text, b"0", len(text)
+
+    both = review(b"good"), review(b"bad \xff\xf0\x9f", b"train/neg/0_1.txt")
+    plain, long_name = tar(*both), b"x" * 60 + b"/train/pos/1_9.txt\0"
+    packed = zlib.compressobj(9, wbits=31)
+    return {
+        "reviews": plain,
+        "gzipped": packed.compress(plain) + packed.flush(),
+        "one_class": tar(both[0]),
+        "empty": b"",
+        "end_alone": tar(),
+        "long_name": tar(*both, (b"././@LongLink", long_name, b"L", len(long_name)), review(b"again", b"cut")),
+        "extended": tar(*both, (b"pax", b"26 path=train/pos/2_9.txt\n", b"x", 26), review(b"again", b"cut")),
+        "extended_lies": tar(*both, (b"pax", b"99 path=train/pos/2_9.txt\n", b"x", 26), review(b"again", b"cut")),
+        "size_lies": tar((b"train/pos/0_9.txt", b"good", b"0", 2**33 - 1)),
+        "size_no_number": tar((b"train/pos/0_9.txt", b"good", b"0", b"many        ")),
+        "name_lies": tar((b"././@LongLink", b"", b"L", 2**32), end=0),
+        "no_end": tar(*both, end=0),
+        "truncated": plain[:700],
+        "wrong_checksum": plain[:149] + b"7" + plain[150:],
+        "name_escapes": tar((b"train/pos/\x1b[2J\n.txt", b"", b"0", 2000), end=0),
+    }
+
+
+def tsv_seeds():
+    header = b"Source\tTarget\n"
+    return {
+        "listops": header + b"( ( ( [MAX 3 ) 5 ) ] )\t5\n( [SM 1 ] )\t1\n",
+        "carriage_returns": b"Source\tTarget\r\n( [MED 1 2 ] )\t1\r\n",
+        "token_unknown": header + b"( [SUM\x1b[2J 1 ] )\t1\n",
+        "target_unknown": header + b"( [SM 1 ] )\t\xff\xfe\n",
+        "source_empty": header + b"( )\t1\n",
+        "half_a_row": header + b"( [SM 1",
+        "header_alone": header,
+        "empty": b"",
+        "pairs": b"1.0\ta\tb\t\"x\xe2\x82\ty\n0.0\ta\tb\t\t\n",
+        "label_unknown": b"2.0\ta\tb\tx\ty\n",
+        "columns_6": b"1.0\ta\tb\tx\ty\tz\n",
+        "many_columns": b"\t" * 3000,
+        "zeros": b"\0" * 300,
+        "pictures": b"imgs/0 sample_0.png 0 1 1.0 14 4 2 0.5 1 1\n",
+        "picture_is_a_folder": b". . 0 1\n",
+        "finding_picture_escapes": b"imgs/\x1b[2J sample_0.png 0 1\n",
+        "finding_picture_long": b"imgs/0 " + b"s" * 2000 + b" 0 1\n",
+        "label_9": b"imgs/0 sample_0.png 0 9\n",
+    }
+
+
 def seeds():
     """Bytes by path, relative to the corpus."""
-    formats = {"filter": filter_seeds(), "model": model_seeds(), "npy": npy_seeds(), "safetensors": safetensors_seeds(), "state": state_seeds(), "wav": wav_seeds()}
+    formats = {"filter": filter_seeds(), "model": model_seeds(), "npy": npy_seeds(), "png": png_seeds(), "records": records_seeds(), "safetensors": safetensors_seeds(),
+               "state": state_seeds(), "tar": tar_seeds(), "tsv": tsv_seeds(), "wav": wav_seeds()}  # fmt: skip
     return {f"{name}/{seed}": data for name, files in formats.items() for seed, data in files.items()}
 
 

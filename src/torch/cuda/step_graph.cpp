@@ -9,8 +9,6 @@
 #include "torch/cuda/bridge.h"
 #include "torch/device_graph.h"
 
-extern "C" rtf::DeviceGraph* rtf_cuda_make_graph();
-
 namespace rtf::nn {
 namespace {
 
@@ -32,7 +30,7 @@ struct StepGraph::Captured {
   SequenceModel model = nullptr;
   ModelState state;
   Tensor input, output;
-  std::unique_ptr<DeviceGraph> graph{rtf_cuda_make_graph()};
+  std::unique_ptr<DeviceGraph> graph{rtf_cuda_make_graph(nullptr)};
 };
 
 StepGraph::StepGraph(SequenceModel model, int64_t batch) {

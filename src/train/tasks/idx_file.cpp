@@ -1,13 +1,12 @@
 #include "train/tasks/idx_file.h"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <memory>
 
 #include "core/array_bytes.h"
+#include "data/gzip_file.h"
 #include "rtf/error.h"
 
 namespace rtf::train {
@@ -18,38 +17,6 @@ constexpr std::size_t block = std::size_t{1} << 20;  // memory follows what the 
 [[noreturn]] void fail(const std::string& path, const std::string& why, ErrorCode code = ErrorCode::format) {
   throw Error(code, "read_idx", fmt::format("{}: {}", path, why));
 }
-
-// Reads a plain file as it is and a gzipped one unpacked, its checksum verified at the end.
-class Reader {
- public:
-  explicit Reader(const std::string& path) : path_(path), file_(gzopen(path.c_str(), "rb"), gzclose) {
-    if (!file_) fail(path, "cannot be opened", ErrorCode::io);
-  }
-
-  // How many of the `size` bytes were there.
-  std::size_t read(std::uint8_t* bytes, std::size_t size) {
-    const int got = gzread(file_.get(), bytes, static_cast<unsigned>(size));
-    if (got < 0) fail(path_, damage());
-    if (static_cast<std::size_t>(got) < size) {
-      int code = Z_OK;
-      gzerror(file_.get(), &code);
-      if (code != Z_OK) fail(path_, damage());  // a gzipped stream that ends early
-    }
-    return static_cast<std::size_t>(got);
-  }
-
- private:
-  std::string damage() {
-    int code = Z_OK;
-    const char* text = gzerror(file_.get(), &code);
-    if (code == Z_BUF_ERROR) return "truncated: the gzipped stream ends early";
-    std::string line = text;
-    return "damaged: " + line.substr(line.rfind(": ") == std::string::npos ? 0 : line.rfind(": ") + 2);
-  }
-
-  const std::string& path_;
-  std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
-};
 
 std::string find(const std::string& folder, const std::string& name) {
   namespace fs = std::filesystem;
@@ -69,7 +36,7 @@ std::string find(const std::string& folder, const std::string& name) {
 
 IdxArray read_idx(const std::string& folder, const std::string& name, std::size_t dimensions) {
   const std::string path = find(folder, name);
-  Reader reader(path);
+  data::GzipFile reader(path, "read_idx");
   std::vector<std::uint8_t> header(4 * (1 + dimensions));
   if (reader.read(header.data(), header.size()) < header.size()) {
     fail(path,

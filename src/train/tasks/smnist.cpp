@@ -3,10 +3,10 @@
 
 #include <filesystem>
 
+#include "core/shuffle.h"
 #include "rtf/error.h"
 #include "rtf/random.h"
 #include "train/random_streams.h"
-#include "train/shuffle.h"
 #include "train/tasks/idx_file.h"
 #include "train/tasks/objectives.h"
 #include "train/tasks/tasks.h"
