@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import COMMAND, TIMEOUT, from_environment
 from test_docs import ROOT, blocks
@@ -41,6 +42,23 @@ def test_the_report_of_the_documents(tmp_path):
     columns = [[cell.strip() for cell in line.split("|")] for line in done.stdout.splitlines() if line.startswith("| run ")]
     assert columns == [[cell.strip() for cell in header.split("|")]]
     assert (tmp_path / "runs/report/report.md").exists() and (tmp_path / "runs/report/copying.svg").exists()
+
+
+def test_the_deployment_of_the_documents(rtf, tmp_path):
+    """Export's report has these columns, and the first lines of the section on streams run as printed."""
+    from_environment("RTF_TORCH_LIBRARY")
+    text = (ROOT / "docs" / "deployment.md").read_text()
+    header = re.search(r"^layer .*$", text, re.MULTILINE)[0]
+    commands = re.search(r"^## Stream\n\n```sh\n(.*?)^arecord", text, re.MULTILINE | re.DOTALL)[1]
+    rtf("train", ROOT / "experiments/small/copying.yaml", "train.steps=2", "--out", "runs/copying", "--quiet")
+    report = rtf("export", "runs/copying", "-o", "model.safetensors", "--stabilize", "refit")
+    assert header.split() in [line.split() for line in report.splitlines()]
+    np.save(tmp_path / "u.npy", np.arange(5)[:, None] % 3)
+    path = os.pathsep.join([str(Path(COMMAND).resolve().parent), os.environ["PATH"]])
+    done = subprocess.run(["bash", "-e", "-c", commands], cwd=tmp_path, env={**os.environ, "PATH": path},
+                          capture_output=True, text=True, timeout=TIMEOUT)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 3 + 1 and len(np.load(tmp_path / "y.npy")) == 5
 
 
 def test_every_operator_is_documented(torch_ops):
