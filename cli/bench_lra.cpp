@@ -173,14 +173,17 @@ void add_bench_lra(CLI::App& bench) {
       ->type_name("DIR");
   command.add_option("--tasks", options->tasks, "which of the models (default all)")
       ->delimiter(',')
+      ->allow_extra_args(false)  // key=value may come next
       ->check(CLI::IsMember(names))
       ->type_name("NAME,...");
   command.add_option("--layers", options->layers, "kinds of layer, ratios are to the first (default rtf,s4d,s4)")
       ->delimiter(',')
+      ->allow_extra_args(false)  // key=value may come next
       ->check(CLI::IsMember({"rtf", "s4d", "s4", "s5", "spacetime"}))
       ->type_name("NAME,...");
   command.add_option("--orders", options->orders, "state sizes beside the config's (default 4,16,64,256,1024)")
       ->delimiter(',')
+      ->allow_extra_args(false)  // key=value may come next
       ->check(CLI::PositiveNumber)
       ->type_name("N,...");
   command.add_option("--repeats", options->repeats, "stretches whose median counts (default 75)")

@@ -82,3 +82,9 @@ def test_refusals(rtf_raw, tmp_path):
     # Nothing is half-written when a measurement fails.
     refused(rtf_raw("bench", "lra", "--tasks", "image", "--layers", "s4", "--orders", "5", "--json", "x.json", "--svg", "x.svg", *SMALL), "order is 5", "even")
     assert not list(tmp_path.glob("x.*"))
+
+
+def test_keys_may_follow_a_list(rtf):
+    keys = ["model.channels=8", "model.length=64", "train.batch=2"]
+    text = rtf("bench", "lra", "--configs", CONFIGS, "--device", "cpu", "--repeats", 1, "--tasks", "listops", "--layers", "rtf", "--orders", "4", *keys)
+    assert "listops" in text and " 64 " in text

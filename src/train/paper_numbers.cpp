@@ -78,8 +78,9 @@ std::string paper_number(const Config& config) {
   if (!(config.task == paper)) return "";
   const ModelConfig& model = config.model;
   // Its ablation of first values. It has zeros too, at 90.1: the model that the table above has at 90.51.
-  if (paper.name == "image" && model.layer == "rtf" && model.init == "xavier") {
-    return model.constraint == "none" ? "90.0" : "89.2";
+  if (paper.name == "image" && model.layer == "rtf" && !(model.init == "zero" && model.constraint == "none")) {
+    if (model.init != "xavier") return "";
+    return model.constraint == "none" ? "90.0" : model.constraint == "montel" ? "89.2" : "";
   }
   for (const auto& [task, layer, order, number] : numbers) {
     if (paper.name == task && model.layer == layer && (order == any || order == model.order)) return number;
