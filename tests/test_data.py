@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 import pytest
-from conftest import COMMAND
+from conftest import COMMAND, TIMEOUT
 from matplotlib.image import imread
 
 sys.setrecursionlimit(10000)
@@ -162,13 +162,25 @@ def test_pictures_are_one_set(tmp_path):
     command = [COMMAND, "data", "pathfinder", "--size", "100000", "--png", "--out", str(tmp_path / "cut")]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as cut:
         deadline = time.monotonic() + 60
-        while not list(tmp_path.glob("cut/.imgs.tmp/1/*.png")) and time.monotonic() < deadline:
+        while not list(tmp_path.glob("cut/.imgs.*.tmp/1/*.png")) and time.monotonic() < deadline:
             time.sleep(0.01)
         cut.kill()
     assert [path.name for path in (tmp_path / "cut").glob("[!.]*")] == []
     generate(tmp_path / "cut", "pathfinder", "--size", 3, "--png")
-    assert sorted(path.name for path in (tmp_path / "cut").iterdir()) == ["imgs", "metadata"]
+    assert sorted(path.name for path in (tmp_path / "cut").glob("[!.]*")) == ["imgs", "metadata"]
     assert len(list(tmp_path.glob("cut/imgs/*/*.png"))) == 3
+
+
+def test_of_two_that_make_one_set_one_is_told(tmp_path):
+    command = [COMMAND, "data", "pathfinder", "--size", "1000", "--png", "--quiet", "--out", str(tmp_path / "both"), "--seed"]
+    runs = [subprocess.Popen([*command, seed], stderr=subprocess.PIPE, text=True) for seed in "12"]
+    errors = [run.communicate(timeout=TIMEOUT)[1] for run in runs]
+    first = min(range(2), key=lambda i: runs[i].returncode)
+    assert sorted(run.returncode for run in runs) == [0, 2] and errors[1 - first].count("\n") == 1, errors
+    generate(tmp_path / "alone", "pathfinder", "--size", 1000, "--png", "--seed", first + 1)
+    sets = [{path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+            for folder in (tmp_path / "both", tmp_path / "alone")]  # fmt: skip
+    assert sets[0] == sets[1]
 
 
 @pytest.mark.parametrize("name", ["listops", "pathfinder"])

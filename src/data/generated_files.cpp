@@ -1,5 +1,7 @@
 #include "data/generated_files.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -58,8 +60,8 @@ class StagedFolder {
     if (fs::exists(path_, ignored))
       fail(ErrorCode::argument, operation, "{} is there already; remove it, or name another folder with --out",
            path_.string());
-    staged_ = path_.parent_path() / fmt::format(".{}.tmp", path_.filename().string());
-    fs::remove_all(staged_, ignored);  // what a killed process left
+    // A name of its own: another process may be making the same folder, and one of the two is told so at the end.
+    staged_ = path_.parent_path() / fmt::format(".{}.{}.tmp", path_.filename().string(), ::getpid());
     make_folder(staged_);
   }
   ~StagedFolder() {
