@@ -111,7 +111,7 @@ BAD = {
     "streams": (dict(), dict(x=torch.zeros(2, 8, 1)), {**STREAM, "streams": 3}, "batch of 2 .* 3 streams"),
     "denominators": (dict(denominators=3), {}, FORWARD, "3 denominators do not divide 8 channels"),
     "channels": (dict(channels=0), {}, FORWARD, "channels is 0"),
-    "order": (dict(order=0), {}, FORWARD, "order is 0"),
+    "order": (dict(order=-1), {}, FORWARD, "order is -1"),
     "no_length": (dict(length=0), {}, FORWARD, "length is 0"),
     "outputs": (dict(outputs=0), {}, FORWARD, "outputs is 0"),
     "last": (dict(decoder="last", last=33), {}, FORWARD, "last is 33"),

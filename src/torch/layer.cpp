@@ -28,7 +28,7 @@ Tensor to_parameter(const std::vector<double>& values, at::IntArrayRef shape) {
 
 void check(const RTFOptions& options) {
   TORCH_CHECK(options.channels >= 1, "[rtf::RTF] channels is ", options.channels, "; at least 1 is needed");
-  TORCH_CHECK(options.order >= 1, "[rtf::RTF] order is ", options.order, "; at least 1 is needed");
+  TORCH_CHECK(options.order >= 0, "[rtf::RTF] order is ", options.order, "; 0 or more is needed");
   TORCH_CHECK(options.length >= 1, "[rtf::RTF] length is ", options.length, "; at least 1 is needed");
   TORCH_CHECK(options.denominators >= 1 && options.channels % options.denominators == 0, "[rtf::RTF] ",
               options.denominators, " denominators do not divide ", options.channels, " channels");
