@@ -162,6 +162,7 @@ int main(int argc, char** argv) {
   double seconds = 1;
   bool profile = false;
   Model model;
+  model.sizes.init = "zero";
   model.sizes.initial_gain = "release";
   CLI::App app("A training step of a model on the GPU: milliseconds and peak memory, as JSON lines.");
   app.add_option("--precision", precisions, "fp32, tf32, bf16, fp64")->delimiter(',');

@@ -84,17 +84,19 @@ class BenchLayer {
   std::optional<at::Tensor> lengths_;
 };
 
-train::Config config_of(const BenchOptions& options, const std::string& task, const std::string& layer) {
+// At the order of its config, or at another.
+train::Config config_of(const BenchOptions& options, const std::string& task, const std::string& layer,
+                        std::optional<int64_t> order = std::nullopt) {
   const std::string name = task + (layer == "rtf" ? "" : "_" + layer) + ".yaml";
   std::vector<std::string> overrides = {"train.device=" + options.device, "train.precision=" + options.precision};
   overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
+  if (order) overrides.push_back("model.order=" + std::to_string(*order));
   return train::load_config((std::filesystem::path(options.configs) / name).string(), overrides);
 }
 
-LayerTime measure(train::Config config, const ArenaTask& task, int64_t order, int64_t repeats, c10::Device device) {
-  LayerTime time{task.name, config.model.layer, 0, config.model.length, config.model.channels, order, false, 0, 0};
-  time.own = order == config.model.order;
-  config.model.order = order;
+LayerTime measure(train::Config config, const ArenaTask& task, bool own, int64_t repeats, c10::Device device) {
+  const train::ModelConfig& model = config.model;
+  LayerTime time{task.name, model.layer, 0, model.length, model.channels, model.order, own, 0, 0};
   // With one step for all channels the first C of S4 takes one power of A. The times do not depend on it.
   config.model.dt_min = config.model.dt_max;
   BenchLayer layer(config, task, device);
@@ -111,37 +113,45 @@ LayerTime measure(train::Config config, const ArenaTask& task, int64_t order, in
   return time;
 }
 
+std::vector<std::string> each_once(const std::vector<std::string>& names) {
+  std::vector<std::string> once;
+  for (const std::string& name : names)
+    if (std::find(once.begin(), once.end(), name) == once.end()) once.push_back(name);
+  return once;
+}
+
 void run(const BenchOptions& options) {
   if (!std::filesystem::is_directory(options.configs))
     throw Error(ErrorCode::argument, "bench",
                 "there is no folder " + options.configs + "; --configs DIR names experiments/lra of the source tree");
   for (const std::string& path : {options.json, options.svg})
     if (!path.empty()) check_output(path, "bench");
-  LraFigures figures{{}, {}, options.repeats, options.tasks, options.layers, {}};
+  LraFigures figures{{}, {}, options.repeats, each_once(options.tasks), each_once(options.layers), {}};
   if (figures.tasks.empty())
     for (const ArenaTask& task : arena) figures.tasks.emplace_back(task.name);
   // All of them are read first: one that cannot be read is told before the first minute has gone.
   struct Job {
     const ArenaTask* task;
     train::Config config;
-    int64_t order;
+    bool own;
   };
   std::vector<Job> jobs;
   for (const std::string& name : figures.tasks)
-    for (const std::string& layer : options.layers) {
+    for (const std::string& layer : figures.layers) {
       const auto* task = std::find_if(std::begin(arena), std::end(arena), [&](auto& one) { return one.name == name; });
-      const train::Config config = config_of(options, name, layer);
-      std::set<int64_t> orders = {config.model.order};
+      const train::ModelConfig own = config_of(options, name, layer).model;
+      std::set<int64_t> orders = {own.order};
       for (const int64_t order : options.orders)
-        if (order <= config.model.length) orders.insert(order);
-      for (const int64_t order : orders) jobs.push_back({task, config, order});
+        if (order <= own.length) orders.insert(order);
+      for (const int64_t order : orders)
+        jobs.push_back({task, config_of(options, name, layer, order), order == own.order});
     }
   const train::TrainConfig& settings = jobs.front().config.train;
   figures.device = settings.device;
   figures.precision = settings.precision;
   const c10::Device device = train::set_up_torch(settings);
   each_with_bar(jobs.size(), options.quiet, [&](std::size_t i) {
-    figures.times.push_back(measure(jobs[i].config, *jobs[i].task, jobs[i].order, options.repeats, device));
+    figures.times.push_back(measure(jobs[i].config, *jobs[i].task, jobs[i].own, options.repeats, device));
   });
   std::fputs(lra_text(figures).c_str(), stdout);
   std::optional<StagedFile> json, svg;

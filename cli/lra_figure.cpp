@@ -103,8 +103,7 @@ std::string ratio_name(const LraFigures& figures, std::size_t layer) {
 std::string lra_text(const LraFigures& figures) {
   std::string text = fmt::format(
       "One layer of each model, ms: median of {} on {} in {}, one layer after the other{}. * each layer at the order "
-      "of "
-      "its own config\n",
+      "of its own config\n",
       figures.repeats, figures.device, figures.precision, figures.device == "cpu" ? "" : " in a CUDA graph");
   for (const PassName& pass : passes) {
     std::vector<std::string> header = {"task", "batch", "length", "channels", "order"};

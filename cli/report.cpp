@@ -69,9 +69,11 @@ std::vector<std::span<const ReportRow>> by_task(std::span<const ReportRow> rows)
 
 std::string report_text(const std::vector<ReportRow>& rows) {
   return "# Report\n\n" + train::report_table(rows).markdown() +
-         "\n`val` and `test` are those of the best checkpoint. \u00b1 is the standard deviation over the seeds, "
-         "`minutes` are those of one run.\n`paper` is what \"State-Free Inference of State-Space Models: The Transfer "
-         "Function Approach\" (2024) reports for the task, the layer and, for Copying and Delay, the order.\n";
+         "\n`val` and `test` are those of the best checkpoint, `last` is that of `test`, or of `val` where there is no "
+         "other, after the last epoch. \u00b1 is the standard deviation over the seeds, `minutes` are those of one "
+         "run.\n`paper` is what \"State-Free Inference of State-Space Models: The Transfer "
+         "Function Approach\" (2024) reports for the task and the layer, for Copying, Delay and Path-X at the order, for Image with the first "
+         "values.\n";
 }
 
 void write_report(const ReportOptions& options, const std::vector<ReportRow>& rows, std::string text) {

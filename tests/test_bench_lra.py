@@ -63,7 +63,7 @@ def test_table_json_and_picture_agree(rtf, tmp_path):
 
 
 def test_choices(rtf, tmp_path):
-    text = rtf("bench", "lra", "--tasks", "text", "--layers", "spacetime,rtf", "--orders", "8", "--precision", "fp64", "--json", "x.json", *SMALL)
+    text = rtf("bench", "lra", "--tasks", "text,text", "--layers", "spacetime,rtf,rtf", "--orders", "8", "--precision", "fp64", "--json", "x.json", *SMALL)
     assert "s4" not in text and "fp64" in text and "rtf/spacetime" in text
     rows = json.loads((tmp_path / "x.json").read_text())["times"]
     assert [(row["task"], row["layer"], row["order"]) for row in rows] == [("text", layer, order) for layer in ("spacetime", "rtf") for order in (4, 8)]
@@ -79,6 +79,8 @@ def test_refusals(rtf_raw, tmp_path):
     refused(rtf_raw("bench", "lra", "--precision", "bf16", *SMALL), "bf16", "cpu")
     refused(rtf_raw("bench", "lra", "--json", "missing/x.json", *SMALL), "missing/x.json")
     refused(rtf_raw("bench", "lra", *SMALL, "model.denominators=3"), "listops.yaml", "model.denominators is 3")
+    # An order that one of the layers cannot have is told before the first measurement.
+    refused(rtf_raw("bench", "lra", "--tasks", "image", "--layers", "rtf,s5", *SMALL), "image_s5.yaml", "model.blocks is 3", "model.order, 4")
     # Nothing is half-written when a measurement fails.
     refused(rtf_raw("bench", "lra", "--tasks", "image", "--layers", "s4", "--orders", "5", "--json", "x.json", "--svg", "x.svg", *SMALL), "order is 5", "even")
     assert not list(tmp_path.glob("x.*"))

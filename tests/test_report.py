@@ -61,17 +61,19 @@ def test_seeds_are_one_row_with_mean_and_deviation(rtf, tmp_path):
     found = table(text)
     assert [row["layer"] for row in found] == ["rtf", "s4d"]
     for row in found:
-        accuracies, seconds = [], []
+        accuracies, last, seconds = [], [], []
         for seed in (1, 2, 3):
             run = tmp_path / "runs" / f"layer={row['layer']}_seed={seed}"
             best = min((r for r in rows(run) if r["split"] == "val"), key=lambda r: float(r["loss"]))
             assert float(best["loss"]) == status(run)["best"]
             accuracies.append(100 * float(best["accuracy"]))
+            last.append(100 * float([r for r in rows(run) if r["split"] == "val"][-1]["accuracy"]))
             seconds.append(status(run)["seconds"])
-        assert row["val"] == f"{statistics.mean(accuracies):.2f} ± {statistics.stdev(accuracies):.2f}"
+        assert row["val"] == f"{statistics.mean(accuracies):.3f} ± {statistics.stdev(accuracies):.3f}"
+        assert row["last"] == f"{statistics.mean(last):.3f} ± {statistics.stdev(last):.3f}"
         assert row["minutes"] == f"{statistics.mean(seconds) / 60:.1f}"
         assert row["run"] == f"runs/layer={row['layer']}_seed=1 and 2 more"
-        assert {key: row[key] for key in row if key not in ("run", "layer", "val", "minutes")} == {
+        assert {key: row[key] for key in row if key not in ("run", "layer", "val", "last", "minutes")} == {
             "task": "copying", "order": "2", "channels": "2", "state": "finished", "steps": "20 / 20", "epochs": "5",
             "metric": "accuracy, %", "test": "", "paper": "", "runs": "3", "seeds": "1, 2, 3", "device": "cpu",
             "precision": "fp32",
@@ -90,8 +92,9 @@ def test_test_is_that_of_the_best_checkpoint(rtf, tmp_path):
     write_run(tmp_path / "a", image(), {900: (0.5, 0.4), 1800: (0.8, 0.7), 2700: (0.75, 0.9)})
     write_run(tmp_path / "b", image(layer="s4d"), {900: (0.5,)}, ("val",), state="interrupted", steps=180000)
     a, b = table(rtf("report", "a", "b"))
-    assert (a["val"], a["test"], a["steps"], a["state"]) == ("80.00", "70.00", "2700 / 2700", "finished")
-    assert (b["val"], b["test"], b["steps"], b["state"]) == ("50.00", "", "900 / 180000", "interrupted")
+    assert (a["val"], a["test"], a["steps"], a["state"]) == ("80.000", "70.000", "2700 / 2700", "finished")
+    assert (b["val"], b["test"], b["steps"], b["state"]) == ("50.000", "", "900 / 180000", "interrupted")
+    assert (a["last"], b["last"]) == ("90.000", "50.000")
     assert (a["minutes"], a["device"], a["precision"], a["paper"], b["paper"]) == ("1.5", "cuda", "tf32", "90.51", "89.18")
 
 
@@ -220,7 +223,7 @@ def test_half_written_and_missing_metrics(rtf, tmp_path):
     (tmp_path / "runs/new").mkdir()
     (tmp_path / "runs/new/config.yaml").write_text(image(layer="s4"))
     half, new = table(rtf("report", "runs", "--out", "out"))
-    assert (half["state"], half["val"]) == ("interrupted", "50.00")
+    assert (half["state"], half["val"]) == ("interrupted", "50.000")
     assert (new["state"], new["steps"], new["metric"], new["val"]) == ("not begun", "0", "", "")
     xml.parse(tmp_path / "out/image.svg")
     rtf("report", "runs/new", "--out", "new")

@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
   for (int m = 0; m < sums; ++m) c[m] = coefficient_of<T>(v[m], a, b);
   // Of every sum s h r, g r, s^2 g d and s h d; then U d, r W and s^2 d W.
-  T total[4 * sums + 3] = {};
+  double all[4 * sums + 3] = {};
   for (std::int64_t first = share * tile; first < points; first += std::int64_t{shares} * tile) {
     const int count = static_cast<int>(points - first < tile ? points - first : tile);
     __syncthreads();
@@ -187,6 +187,7 @@ __global__ void __launch_bounds__(threads)
       }
     }
     __syncthreads();
+    T total[4 * sums + 3] = {};  // as `all`, of this tile: the rounding of float32 does not grow with the points
 #pragma unroll 2
     for (int i = lanes.stream; i < count; i += lanes.streams) {
       T d, r, u = 0, alpha_g = 0, beta_h = 0;
@@ -209,9 +210,11 @@ __global__ void __launch_bounds__(threads)
       total[4 * sums + 1] = fma(r, product, total[4 * sums + 1]);
       total[4 * sums + 2] = fma(sd, product, total[4 * sums + 2]);
     }
+#pragma unroll
+    for (int i = 0; i < 4 * sums + 3; ++i) all[i] += total[i];
   }
   double sum[4 * sums + 3];
-  if (!lanes.add_streams<threads>(total, sum)) return;
+  if (!lanes.add_streams<threads>(all, sum)) return;
   const double to_p = sum[4 * sums] - 2 * sum[4 * sums + 1];
   double to_a = 2 * a * to_p - 8 * a * sum[4 * sums + 2], to_b = 2 * b * to_p;
   for (int m = 0; m < sums; ++m) {
@@ -230,8 +233,6 @@ __global__ void __launch_bounds__(threads)
   to[1] = to_b;
 }
 
-std::int64_t pieces(std::int64_t whole, std::int64_t part) { return (whole + part - 1) / part; }
-
 // run(T(), number of sums as a constant, first of them) for at most `most_sums` sums after the other.
 template <class Run>
 void each_group(const CauchyArguments& arguments, Run run) {
@@ -246,7 +247,7 @@ void each_group(const CauchyArguments& arguments, Run run) {
 }  // namespace
 
 void cauchy(const CauchyArguments& arguments, void* y) {
-  const std::int64_t tiles = pieces(arguments.points, threads * each);
+  const std::int64_t tiles = ceil_div(arguments.points, threads * each);
   const dim3 grid(static_cast<unsigned>(tiles * arguments.rows));
   each_group(arguments, [&](auto zero, auto sums, int first) {
     using T = decltype(zero);
@@ -257,14 +258,14 @@ void cauchy(const CauchyArguments& arguments, void* y) {
 
 CauchyParts cauchy_parts(const CauchyArguments& arguments) {
   const bool wide = arguments.type == Type::float64;
-  const std::int64_t tiles = pieces(arguments.points, wide ? back_tile<double> : back_tile<float>);
-  return {point_shares(tiles, arguments.rows, arguments.pairs), pieces(arguments.sums, most_sums)};
+  const std::int64_t tiles = ceil_div(arguments.points, wide ? back_tile<double> : back_tile<float>);
+  return {point_shares(tiles, arguments.rows, arguments.pairs), ceil_div(arguments.sums, most_sums)};
 }
 
 void cauchy_backward(const CauchyArguments& arguments, const void* dy, double* v_parts, double* pole_parts) {
   const CauchyParts parts = cauchy_parts(arguments);
   const dim3 grid(static_cast<unsigned>(parts.shares * arguments.rows), 1,
-                  static_cast<unsigned>(pieces(arguments.pairs, 32)));
+                  static_cast<unsigned>(ceil_div(arguments.pairs, 32)));
   each_group(arguments, [&](auto zero, auto sums, int first) {
     using T = decltype(zero);
     launch("cauchy_backward", cauchy_backward_kernel<T, sums>, grid, threads, 0, arguments.stream, arguments, first,

@@ -11,6 +11,8 @@ namespace rtf::cuda {
 
 enum class Type { float32, float64, bfloat16 };
 
+constexpr int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
+
 constexpr std::size_t size_of(Type type) { return type == Type::float64 ? 8 : type == Type::float32 ? 4 : 2; }
 
 // What numbers of T are computed in.

@@ -5,13 +5,15 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "cuda/elements.h"
+
 namespace rtf::cuda {
 
 // The blocks that share the tiles of points of a row: enough in all to fill any device, and so few that their partial
 // sums do not grow with the number of points.
 inline std::int64_t point_shares(std::int64_t tiles, std::int64_t rows, std::int64_t pairs) {
   constexpr std::int64_t enough = 2048;
-  return std::max<std::int64_t>(1, std::min(tiles, enough / std::max<std::int64_t>(1, rows * ((pairs + 31) / 32))));
+  return std::max<std::int64_t>(1, std::min(tiles, enough / std::max<std::int64_t>(1, rows * ceil_div(pairs, 32))));
 }
 
 struct PairLanes {

@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(threads)
 }  // namespace
 
 std::int64_t vandermonde_shares(const VandermondeArguments& arguments) {
-  return point_shares((arguments.length + back_tile - 1) / back_tile, arguments.rows, arguments.pairs);
+  return point_shares(ceil_div(arguments.length, back_tile), arguments.rows, arguments.pairs);
 }
 
 void vandermonde(const VandermondeArguments& arguments, void* k) {
@@ -187,7 +187,7 @@ void vandermonde(const VandermondeArguments& arguments, void* k) {
     using T = Arithmetic<decltype(zero)>;
     with_one_of<2, 4, 8>(wanted, [&](auto stretches) {
       constexpr int tile = stretch * stretches;
-      const std::int64_t tiles = (arguments.length + tile - 1) / tile;
+      const std::int64_t tiles = ceil_div(arguments.length, tile);
       const dim3 grid(static_cast<unsigned>(tiles * arguments.rows));
       launch("vandermonde", vandermonde_kernel<T, stretches>, grid, threads, 0, arguments.stream, arguments,
              static_cast<int>(tiles), static_cast<T*>(k));
@@ -198,7 +198,7 @@ void vandermonde(const VandermondeArguments& arguments, void* k) {
 void vandermonde_backward(const VandermondeArguments& arguments, const void* dk, double* c_parts, double* log_z_parts) {
   const std::int64_t shares = vandermonde_shares(arguments);
   const dim3 grid(static_cast<unsigned>(shares * arguments.rows), 1,
-                  static_cast<unsigned>((arguments.pairs + 31) / 32));
+                  static_cast<unsigned>(ceil_div(arguments.pairs, 32)));
   with_type(arguments.type, [&](auto zero) {
     using T = Arithmetic<decltype(zero)>;
     launch("vandermonde_backward", vandermonde_backward_kernel<T>, grid, threads, 0, arguments.stream, arguments,

@@ -18,8 +18,6 @@ struct Numbers {
   Type type = Type::float32;
 };
 
-constexpr int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
-
 struct KernelSizes {
   int64_t channels, groups, order, length;
   int64_t channels_per_group() const { return channels / groups; }

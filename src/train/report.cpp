@@ -49,12 +49,12 @@ double standard_deviation(const std::vector<double>& values) {
   return std::sqrt(sum / static_cast<double>(values.size() - 1));
 }
 
-// The metric of a split at the best checkpoints.
-std::string score_text(const ReportRow& row, const std::string& split) {
+// The metric of a row of each run: of the best checkpoint, or of the last evaluation.
+std::string score_text(const ReportRow& row, auto&& row_of) {
   const ReportedMetric metric = row.first().metric();
   std::vector<double> values;
   for (const ReportedRun& run : row.runs) {
-    const MetricsRow* at = run.best(split);
+    const MetricsRow* at = row_of(run);
     if (!at) return "";
     values.push_back(metric.of(*at));
   }
@@ -82,8 +82,9 @@ std::vector<std::string> cells_of(const ReportRow& row) {
           planned > 0 ? fmt::format("{} / {}", run.status.step, planned) : fmt::format("{}", run.status.step),
           fmt::format("{}", run.status.epoch),
           run.metric().label(),
-          score_text(row, "val"),
-          score_text(row, "test"),
+          score_text(row, [](const ReportedRun& run) { return run.best("val"); }),
+          score_text(row, [](const ReportedRun& run) { return run.best("test"); }),
+          score_text(row, [](const ReportedRun& run) { return run.last(); }),
           paper_number(config),
           fmt::format("{}", row.runs.size()),
           seeds,
@@ -102,7 +103,7 @@ double ReportedMetric::of(const MetricsRow& row) const {
 }
 
 std::string ReportedMetric::text(double value) const {
-  return share ? fmt::format("{:.2f}", value) : fmt::format("{:#.3g}", value);
+  return share ? fmt::format("{:.3f}", value) : fmt::format("{:#.4g}", value);
 }
 
 ReportedMetric ReportedRun::metric() const {
@@ -114,6 +115,13 @@ const MetricsRow* ReportedRun::best(const std::string& split) const {
   const auto found = std::find_if(metrics.rows.begin(), metrics.rows.end(),
                                   [&](const MetricsRow& row) { return row.split == split && row.step == best_step; });
   return found == metrics.rows.end() ? nullptr : &*found;
+}
+
+const MetricsRow* ReportedRun::last() const {
+  const std::string split = best("test") ? "test" : "val";
+  const auto found = std::find_if(metrics.rows.rbegin(), metrics.rows.rend(),
+                                  [&](const MetricsRow& row) { return row.split == split; });
+  return found == metrics.rows.rend() ? nullptr : &*found;
 }
 
 ReportedRun read_run(const RunFolder& folder) {
@@ -177,7 +185,7 @@ std::vector<ReportRow> report_rows(std::vector<ReportedRun> runs) {
 
 Table report_table(const std::vector<ReportRow>& rows) {
   Table table({"run", "task", "layer", "order", "channels", "state", "steps", "epochs", "metric", "val", "test",
-               "paper", "runs", "seeds", "minutes", "device", "precision"});
+               "last", "paper", "runs", "seeds", "minutes", "device", "precision"});
   for (const ReportRow& row : rows) table.row(cells_of(row));
   return table;
 }

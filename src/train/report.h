@@ -34,6 +34,8 @@ struct ReportedRun {
   ReportedMetric metric() const;
   // The row of an evaluation at the best checkpoint; null where there is none.
   const MetricsRow* best(const std::string& split) const;
+  // That of the last evaluation of the test samples, or of the validation samples where those are all.
+  const MetricsRow* last() const;
 };
 
 // Throws for a run whose files are damaged.

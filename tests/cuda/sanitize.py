@@ -72,6 +72,18 @@ def long_filter(dtype):
         backward(*ops.filter(u, *coefficients(channels, groups, order)))
 
 
+def pole_sums(length, pairs):
+    """Fewer and more sums than share a reciprocal."""
+    for dtype in (torch.complex64, torch.complex128):
+        poles = torch.complex(-normal(2, pairs).abs() / length, 3 * normal(2, pairs)).to(torch.complex128).requires_grad_()
+        c = torch.complex(normal(2, pairs), normal(2, pairs)).to(dtype).requires_grad_()
+        backward(ops.vandermonde(c, poles, length))
+        points = torch.linspace(0, 9, (length + 1) // 2, device="cuda", dtype=torch.float64)
+        for sums in (2, 9):
+            v = torch.complex(normal(2, sums, pairs), normal(2, sums, pairs)).to(dtype).requires_grad_()
+            backward(torch.view_as_real(ops.cauchy(v, poles, points)))
+
+
 def recurrence(dtype, batch, length, channels, order, groups=1):
     a, b, h0 = coefficients(channels, groups, order)
     state = parameter(batch, channels, order, dtype=torch.float64)
@@ -142,6 +154,8 @@ def main():
         kernels(length, channels, 7)
     for order in (300, (1 << 15) + 3):  # longer than a row of the first level, and than the length
         kernels(1 << 15, 2, order)
+    for length, pairs in ((1, 1), (257, 5), (5000, 33)):
+        pole_sums(length, pairs)
     for length in (1 << 16, 1 << 18):  # others above
         layer(torch.float32, 1, length, 1, 7)
     torch.cuda.synchronize()

@@ -1,8 +1,9 @@
-"""vandermonde and cauchy on the GPU against the CPU in double, and the baseline layers there."""
+"""vandermonde, cauchy and the layers on them on the GPU, against the CPU in double."""
 
 import numpy as np
 import pytest
 import torch
+from baseline_cases import bare_weights, layer_weights, options_of
 
 # rows, pairs, length: one of each, odd and prime ones, pairs that fill no warp, several tiles; more tiles than blocks that
 # share them; more rows than a grid is high.
@@ -68,6 +69,45 @@ def test_cauchy_between_poles_near_the_axis(order, step):
     size = (v.abs()[0] @ (1 / distances[0] + 1 / distances[1]))[None]
     # Four sums, none larger than `size`: at most ten roundings of a term and one for every term that is added.
     assert ((y - exact).abs() / size).max() < 4 * (10 + order // 2) * 2**-24
+
+
+def test_gradient_of_cauchy_over_many_points():
+    """So many rows that a block has all the points of one: the rounding of float32 does not grow with them."""
+    rows, pairs, count, some = 2100, 32, 2**17, [0, 1000, 2099]
+    points = 2 * torch.tan(torch.arange(count).double() * torch.pi / (2 * count))
+    v, poles = pair_draws(0, rows, 1, pairs), 0.05 * torch.complex(torch.full((rows, pairs), -0.5).double(), 9 * draws(5, rows, pairs))
+    leaves = [v.to("cuda", torch.complex64).requires_grad_(), poles.cuda().requires_grad_()]
+    y = torch.ops.rtf.cauchy(*leaves, points.cuda())
+    dy = torch.complex(torch.ones(count), torch.ones(count)).cuda()
+    y.backward(dy.expand_as(y))
+    exact = [v[some].requires_grad_(), poles[some].requires_grad_()]
+    torch.ops.rtf.cauchy(*exact, points).backward(dy.cpu().to(torch.complex128).expand(len(some), 1, count))
+    # What the sums would be if all their terms had one sign: a sum loses at most a part of that.
+    distances = [(1j * points - each[some, :, None]).abs() for each in (poles, poles.conj())]
+    sizes = [sum((2 / d).sum(-1) for d in distances)[:, None], sum((2 / d**2).sum(-1) for d in distances) * v[some, 0].abs()]
+    for leaf, wanted, size in zip(leaves, exact, sizes):
+        # Ten roundings of a term, and one for each of the 64 terms of a thread in a tile.
+        assert ((leaf.grad[some].cpu() - wanted.grad).abs() / size).max() < 8 * (10 + 64) * 2**-24
+
+
+@pytest.mark.parametrize("layer, init", [("s4", "legs"), ("s4", "fourier"), ("s4d", "lin"), ("s4d", "legs")])
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_long_layers(model_runner, layer, init, bidirectional):
+    """A whole layer at the length of Path-X in float32: its output and the gradient of every parameter."""
+    length = 16384
+    options = options_of(length, layer=layer, system_init=init, order=64, bidirectional=bidirectional)
+    weights = layer_weights(model_runner({"options": options, "type": "float64", "commands": [{"do": "weights"}]}, {}))
+    inputs = {"x": draws(1, 2, length, 4), "gradient": draws(2, 2, length, 4), **bare_weights(4)}
+    inputs |= {f"weights.blocks.0.layer.{name}": value for name, value in weights.items()}
+    request = {"options": options, "commands": [{"do": "backward"}]}
+    exact = model_runner({**request, "type": "float64"}, inputs)
+    got = model_runner({**request, "type": "float32", "device": "cuda"}, inputs)
+    names = ["output", *(name for name in exact if name.startswith("gradient.blocks.0.layer."))]
+    assert len(names) > 3
+    for name in names:
+        # The sums' own bound, and as much again for the convolution and for its gradient.
+        error, size = (got[name].double() - exact[name]).abs().max(), exact[name].abs().max()
+        assert error <= 3 * BOUND[torch.complex64] * size, (name, error / size)
 
 
 def grown(run, leaves):
