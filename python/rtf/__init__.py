@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from ._core import __version__
+from ._core import version as __version__
 from .forms import (
     MimoTransferFunction,
     Modal,

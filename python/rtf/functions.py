@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._dispatch import numbers, packed, samples, tensors_too
+from ._dispatch import count, numbers, packed, samples, states, tensors_too, unpacked
 from .forms import Array, Filter, TrainedTransferFunction, TransferFunction
 
 __all__ = ["convolve", "correct", "kernel", "lfilter", "wrap"]
@@ -60,12 +60,12 @@ def lfilter(x: Array, a: Array, b: Array, h0: Array = None, zi: Array = None, re
     --------
     >>> import numpy as np, rtf
     >>> rtf.lfilter([1.0, 0, 0, 0], a=[1, -0.5], b=[2, 1])
-    array([2.  , 2.  , 1.  , 0.5 ])
+    array([2. , 2. , 1. , 0.5])
 
     The same filter as a layer has it, 2 + 2 w / (1 - 0.5 w):
 
     >>> rtf.lfilter([1.0, 0, 0, 0], a=[-0.5], b=[2], h0=2)
-    array([2.  , 2.  , 1.  , 0.5 ])
+    array([2. , 2. , 1. , 0.5])
 
     In two pieces, with the state between them:
 
@@ -81,14 +81,13 @@ def lfilter(x: Array, a: Array, b: Array, h0: Array = None, zi: Array = None, re
            [1.  , 0.5 , 0.75]])
     """
     x = samples("lfilter", "x", x)
-    y, zf = _core.lfilter(
-        x,
-        numbers("lfilter", "a", a),
-        numbers("lfilter", "b", b),
-        None if h0 is None else numbers("lfilter", "h0", h0),
-        None if zi is None else numbers("lfilter", "zi", zi),
-        return_zf,
-    )
+    a, b = numbers("lfilter", "a", a), numbers("lfilter", "b", b)
+    if h0 is not None:
+        h0 = numbers("lfilter", "h0", h0)
+    if zi is not None:
+        order = max(np.shape(a)[-1:] + np.shape(b)[-1:], default=0) - (h0 is None)
+        zi = states("lfilter", "zi", zi, (*x.shape[:-1], order))
+    y, zf = _core.lfilter(x, a, b, h0, zi, return_zf)
     return (y, zf) if return_zf else y
 
 
@@ -113,11 +112,11 @@ def kernel(a: Array | Filter, b: Array = None, h0: Array = None, *, length: int,
     --------
     >>> import rtf
     >>> rtf.kernel([-0.5], [2], 2, length=4)
-    array([2.  , 2.  , 1.  , 0.5 ])
+    array([2. , 2. , 1. , 0.5])
     >>> rtf.kernel(rtf.ZeroPoleGain(zeros=[-0.5], poles=[0.5], gain=2), length=4)
-    array([2.  , 2.  , 1.  , 0.5 ])
+    array([2. , 2. , 1. , 0.5])
     """
-    found = _core.kernel(packed("kernel", a, b, h0), length, method)
+    found = _core.kernel(packed("kernel", a, b, h0), count("kernel", "length", length), method)
     single = b is not None and all(np.asarray(v).dtype == np.float32 for v in (a, b, h0) if v is not None)
     return found.astype(np.float32) if single else found
 
@@ -162,10 +161,11 @@ def correct(trained: TrainedTransferFunction) -> TransferFunction:
     >>> import numpy as np, rtf
     >>> trained = rtf.TrainedTransferFunction(a=[-1.2, 0.81], b=[1, 0.5], h0=1, length=64)
     >>> filter = rtf.correct(trained)
-    >>> np.abs(rtf.kernel(trained, length=64) - rtf.kernel(filter, length=64)).max() < 1e-13
+    >>> np.allclose(rtf.kernel(trained, length=64), rtf.kernel(filter, length=64), rtol=0, atol=1e-13)
     True
     """
-    return TransferFunction(*_core.correct(packed("correct", trained)))
+    result: TransferFunction = unpacked(_core.correct(packed("correct", trained)))
+    return result
 
 
 @tensors_too
@@ -177,6 +177,7 @@ def wrap(filter: TransferFunction, length: int) -> TrainedTransferFunction:
     >>> import rtf
     >>> filter = rtf.TransferFunction(a=[-0.5], b=[2], h0=2)
     >>> rtf.kernel(rtf.wrap(filter, 4), length=4)
-    array([2.  , 2.  , 1.  , 0.5 ])
+    array([2. , 2. , 1. , 0.5])
     """
-    return TrainedTransferFunction(*_core.wrap(packed("wrap", filter), length), length)
+    result: TrainedTransferFunction = unpacked(_core.wrap(packed("wrap", filter), count("wrap", "length", length)))
+    return result

@@ -38,9 +38,9 @@ class Stream:
     array([2.])
     >>> saved = stream.save()
     >>> stream.process([0, 0, 0])
-    array([[2.  ],
-           [1.  ],
-           [0.5 ]])
+    array([[2. ],
+           [1. ],
+           [0.5]])
     >>> stream.restore(saved)
     >>> stream.step(0.0)
     array([2.])
@@ -83,7 +83,8 @@ class Stream:
 
     def step(self, x: ArrayLike) -> NDArray[Any]:
         """The answer (outputs) to one sample: (inputs), or a number where that is 1."""
-        return self._stream.process(self._block("stream::step", np.expand_dims(np.asarray(x), 0)))[0]
+        answers: NDArray[Any] = self._stream.process(self._block("stream::step", np.asarray(x)[None]))
+        return answers.reshape(self.outputs)
 
     def process(self, x: ArrayLike) -> NDArray[Any]:
         """The answers (length, outputs) to a block: (length, inputs), or (length) where inputs is 1."""

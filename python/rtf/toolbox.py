@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from ._dispatch import is_form, numbers, packed, tensors_too, unpacked
+from ._dispatch import count, is_form, numbers, packed, tensors_too, unpacked
 from .forms import Array, Filter
 
 __all__ = ["ConversionReport", "Fit", "Reduction", "Stabilized",
@@ -149,7 +149,7 @@ def group_delay(
 def grid(operation: str, points: int | Array, whole: bool) -> Array:
     """The angles that `points` and `whole` stand for."""
     if np.ndim(points) == 0:
-        return _core.grid(operation, int(points), whole)
+        return _core.angle_grid(count(operation, "points", points), whole)
     if whole:
         raise ValueError(f"[rtf::{operation}] whole is for a number of points; here points are angles")
     return numbers(operation, "points", points)
@@ -202,7 +202,9 @@ def convert(
     >>> rtf.convert(zpk, "tf").a.round(12)
     array([-1.2 ,  0.81])
     """
-    converted, reports, lines = _core.convert(packed("convert", filter), to, feed_through, method, report_length)
+    converted, reports, lines = _core.convert(
+        packed("convert", filter), to, feed_through, method, count("convert", "report_length", report_length)
+    )
     for line in lines:
         warnings.warn(line, RuntimeWarning, stacklevel=3)
     if not return_report:
@@ -243,7 +245,9 @@ def fit(kernel: Array, order: int, *, method: str = "iterative", shared: bool = 
     >>> fitted.filter.a.round(9)
     array([-1.2 ,  0.81])
     """
-    found, error, radius, hankel = _core.fit(numbers("fit", "kernel", kernel), order, method, shared, to)
+    found, error, radius, hankel = _core.fit(
+        numbers("fit", "kernel", kernel), count("fit", "order", order, 0), method, shared, to
+    )
     return Fit(unpacked(found), error, radius, hankel)
 
 
@@ -271,7 +275,7 @@ def reduce(filter: Filter, order: int, *, to: str = "tf") -> Reduction:
     >>> reduced.error.round(4), reduced.bound.round(4)
     (array([0.2574]), array([0.4958]))
     """
-    found, error, bound, hankel = _core.reduce(packed("reduce", filter), order, to)
+    found, error, bound, hankel = _core.reduce(packed("reduce", filter), count("reduce", "order", order, 0), to)
     return Reduction(unpacked(found), error, bound, hankel)
 
 
@@ -300,5 +304,7 @@ def stabilize(filter: Filter, method: str, *, length: int | None = None) -> Stab
     >>> stable.filter.a
     array([-0.8])
     """
+    if length is not None:
+        length = count("stabilize", "length", length)
     found, error = _core.stabilize(packed("stabilize", filter), method, length)
     return Stabilized(unpacked(found), error)
