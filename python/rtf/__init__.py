@@ -1,0 +1,91 @@
+"""Rational transfer functions as layers and filters: H(z) = h0 + (b_1 w + ...) / (1 + a_1 w + ...), w = 1/z.
+
+Functions take NumPy arrays or tensors and give back the same kind (`rtf.functions`, `rtf.toolbox`); filters in other
+forms are the values of `rtf.forms`. `rtf.Stream` runs an exported model sample by sample. None of these needs PyTorch:
+`rtf.RTF`, `rtf.nn` and `rtf.load`, which do, are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from ._core import version as __version__
+from .forms import (
+    MimoTransferFunction,
+    Modal,
+    PolynomialRatio,
+    SecondOrderSections,
+    StateSpace,
+    TrainedTransferFunction,
+    TransferFunction,
+    ZeroPoleGain,
+)
+from .functions import convolve, correct, kernel, lfilter, wrap
+from .stream import Stream
+from .toolbox import (
+    ConversionReport,
+    Fit,
+    Reduction,
+    Stabilized,
+    convert,
+    fit,
+    freqz,
+    group_delay,
+    poles,
+    reduce,
+    stabilize,
+)
+
+__all__ = [
+    "ConversionReport",
+    "Fit",
+    "MimoTransferFunction",
+    "Modal",
+    "PolynomialRatio",
+    "RTF",
+    "Reduction",
+    "SecondOrderSections",
+    "Stabilized",
+    "StateSpace",
+    "Stream",
+    "TrainedTransferFunction",
+    "TransferFunction",
+    "ZeroPoleGain",
+    "__version__",
+    "convert",
+    "convolve",
+    "correct",
+    "fit",
+    "freqz",
+    "group_delay",
+    "kernel",
+    "lfilter",
+    "load",
+    "nn",
+    "poles",
+    "reduce",
+    "stabilize",
+    "wrap",
+]
+
+# What needs PyTorch, which takes seconds to import: the module that has the name, and the name there.
+_WITH_TORCH = {"RTF": ("released", "RTF"), "load": ("checkpoint", "load"), "nn": ("nn", "")}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WITH_TORCH:
+        raise AttributeError(f"module 'rtf' has no attribute '{name}'")
+    module, attribute = _WITH_TORCH[name]
+    try:
+        found: Any = importlib.import_module(f".{module}", __name__)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ImportError(f"rtf.{name} needs PyTorch, which is not installed") from None
+    globals()[name] = getattr(found, attribute) if attribute else found
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return __all__

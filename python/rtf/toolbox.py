@@ -1,0 +1,310 @@
+"""Around a filter: its poles and responses, other forms, a filter for samples, a lower order, a stable one.
+
+Filters come as coefficients a, b and h0 in the conventions of `rtf.functions`, or as a value of `rtf.forms` in place of
+a. No gradient goes through `convert`, `fit`, `reduce`, `stabilize` and `poles`: tensors are read, and tensors come back.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _core
+from ._dispatch import count, is_form, numbers, packed, tensors_too, unpacked
+from .forms import Array, Filter
+
+__all__ = ["ConversionReport", "Fit", "Reduction", "Stabilized",
+           "convert", "fit", "freqz", "group_delay", "poles", "reduce", "stabilize"]  # fmt: skip
+
+
+class ConversionReport(NamedTuple):
+    """What a conversion cost one channel."""
+
+    error: float
+    """The largest difference of the two kernels over the largest value of the source's, measured."""
+    condition: float
+    """How far a relative change of the numbers of either form is amplified in the kernel, at least 1."""
+    length: int
+    """Samples compared: fewer than asked for when the kernel outgrows a double."""
+    method: str
+    """What was computed on the way; empty when the form was copied."""
+    response_error: float
+    """Of coefficients, the same of |H| next to poles that outlive those samples."""
+
+
+class Fit(NamedTuple):
+    """A filter fitted to kernels, and how well it fits."""
+
+    filter: Filter
+    """A TransferFunction; with to='ss' a StateSpace, or a list of them for several kernels."""
+    error: Array
+    """|samples - fit| / |samples| in l2, one a kernel."""
+    radius: Array
+    """The largest pole modulus, one a denominator; with to='ss' one a kernel."""
+    hankel: list[Array]
+    """Of each denominator the leading order + 1 Hankel singular values of the samples; empty for prony."""
+
+
+class Reduction(NamedTuple):
+    """A filter of lower order, and what that cost."""
+
+    filter: Filter
+    error: Array
+    """max |H - reduced H| on the unit circle, one a channel."""
+    bound: Array
+    """What it can be at most: twice the sum of the singular values cut off, one a channel."""
+    hankel: list[Array]
+    """Hankel singular values of the given filter, largest first, one list a channel."""
+
+
+class Stabilized(NamedTuple):
+    """A filter with its poles inside the circle, and what that cost."""
+
+    filter: Filter
+    error: Array
+    """|kernel - new kernel| / |kernel| in l2, one a channel."""
+
+
+@tensors_too
+def poles(a: Array | Filter, b: Array = None, h0: Array = None) -> Any:
+    """The poles of a filter, largest modulus first.
+
+    Parameters
+    ----------
+    a, b, h0 : coefficients as in `lfilter`, or a filter of `rtf.forms` in place of a
+        Without h0 the numerator b may be left out: `rtf.poles([a_0, a_1, ...])`.
+
+    Returns
+    -------
+    complex128 (order); (denominators, order) where coefficients have rows; a list of arrays for a list of forms
+
+    Examples
+    --------
+    >>> import rtf
+    >>> rtf.poles([1, -1.2, 0.81]).round(4)
+    array([0.6+0.6708j, 0.6-0.6708j])
+    >>> rtf.poles(rtf.StateSpace(A=[[0.5, 1], [0, 0.25]], B=[0, 1], C=[1, 0], D=0))
+    array([0.5 +0.j, 0.25+0.j])
+    """
+    if b is None and h0 is None and not is_form(a):
+        b = [1.0]
+    return _core.poles(packed("poles", a, b, h0))
+
+
+@tensors_too
+def freqz(
+    a: Array | Filter, b: Array = None, h0: Array = None, *, points: int | Array = 512, whole: bool = False
+) -> tuple[Array, Array]:
+    """The frequency response H(e^{i angle}).
+
+    Parameters
+    ----------
+    a, b, h0 : coefficients as in `lfilter`, or a filter of `rtf.forms` in place of a
+    points : int, or an array of angles in radians a sample
+        A number N stands for the angles pi k / N, k = 0, ..., N - 1.
+    whole : bool
+        Take 2 pi k / N instead, around the circle.
+
+    Returns
+    -------
+    angles : float64 (N)
+    response : complex128 (N), or (channels, N) where coefficients have rows
+
+    Examples
+    --------
+    >>> import rtf
+    >>> angles, response = rtf.freqz(a=[1, -0.5], b=[1], points=4)
+    >>> abs(response).round(4)
+    array([2.    , 1.3572, 0.8944, 0.7148])
+    """
+    angles = grid("freqz", points, whole)
+    return angles, _core.freqz(packed("freqz", a, b, h0), angles)
+
+
+@tensors_too
+def group_delay(
+    a: Array | Filter, b: Array = None, h0: Array = None, *, points: int | Array = 512, whole: bool = False
+) -> tuple[Array, Array]:
+    """The group delay -d arg H / d angle in samples, by its formula; arguments as in `freqz`.
+
+    Returns
+    -------
+    angles : float64 (N)
+    delay : float64 (N), or (channels, N) where coefficients have rows
+        nan where H is zero or infinite: the phase jumps there.
+
+    Examples
+    --------
+    >>> import rtf
+    >>> angles, delay = rtf.group_delay(a=[1], b=[0, 0, 1], points=3)
+    >>> delay
+    array([2., 2., 2.])
+    """
+    angles = grid("group_delay", points, whole)
+    return angles, _core.group_delay(packed("group_delay", a, b, h0), angles)
+
+
+def grid(operation: str, points: int | Array, whole: bool) -> Array:
+    """The angles that `points` and `whole` stand for."""
+    if np.ndim(points) == 0:
+        return _core.angle_grid(count(operation, "points", points), whole)
+    if whole:
+        raise ValueError(f"[rtf::{operation}] whole is for a number of points; here points are angles")
+    return numbers(operation, "points", points)
+
+
+@tensors_too
+def convert(
+    filter: Filter,
+    to: str,
+    *,
+    feed_through: str = "auto",
+    method: str = "auto",
+    report_length: int = 1024,
+    return_report: bool = False,
+) -> Any:
+    """The same filter in another form.
+
+    Parameters
+    ----------
+    filter : a value of `rtf.forms`, or a list of them
+    to : {'tf', 'ba', 'ss', 'modal', 'zpk', 'sos'}
+    feed_through : {'auto', 'separate', 'inside'}
+        For 'zpk': zeros and gain of H - h0 ('separate'), or of H itself with h0 = 0, as SciPy has it ('inside'). 'auto'
+        takes those that the source has, as zpk and sos do, else 'separate'.
+    method : {'auto', 'eigenvalues', 'markov'}
+        From 'ss': how its transfer function is computed.
+    report_length : int
+        Samples of the kernel over which the error is measured.
+    return_report : bool
+        Whether to return a `ConversionReport` for each channel too.
+
+    Returns
+    -------
+    converted : a value of `rtf.forms`
+        A list of them for a filter with rows, or for a list; of these, 'tf' makes one TransferFunction with rows.
+    report : ConversionReport, or a list of them; only with return_report
+
+    Warns
+    -----
+    RuntimeWarning
+        When less than three digits are left. With none left the conversion is refused.
+
+    Examples
+    --------
+    >>> import rtf
+    >>> filter = rtf.TransferFunction(a=[-1.2, 0.81], b=[1, 0.4], h0=0)
+    >>> zpk = rtf.convert(filter, "zpk")
+    >>> zpk.zeros, zpk.gain
+    (array([-0.4+0.j]), 1.0)
+    >>> rtf.convert(zpk, "tf").a.round(12)
+    array([-1.2 ,  0.81])
+    """
+    converted, reports, lines = _core.convert(
+        packed("convert", filter), to, feed_through, method, count("convert", "report_length", report_length)
+    )
+    for line in lines:
+        warnings.warn(line, RuntimeWarning, stacklevel=3)
+    if not return_report:
+        return unpacked(converted)
+    found = [ConversionReport(*report) for report in reports]
+    return unpacked(converted), found if has_rows(converted) else found[0]
+
+
+def has_rows(found: Any) -> bool:
+    """Whether a filter out of `_core` has an axis of channels."""
+    return isinstance(found, list) or (found[0] == "tf" and np.ndim(found[1][1]) == 2)
+
+
+@tensors_too
+def fit(kernel: Array, order: int, *, method: str = "iterative", shared: bool = False, to: str = "tf") -> Fit:
+    """A stable filter of a given order for samples of a kernel.
+
+    Parameters
+    ----------
+    kernel : (length), or (channels, length)
+    order : int, from 0 on
+    method : {'iterative', 'hankel', 'prony'}
+        'hankel' is balanced truncation of the samples, 'prony' linear prediction; 'iterative' improves the better one.
+    shared : bool
+        One denominator for all channels.
+    to : {'tf', 'ss'}
+        'ss', with method 'hankel': balanced state spaces, which hold poles close together where coefficients do not.
+
+    Returns
+    -------
+    Fit
+
+    Examples
+    --------
+    >>> import rtf
+    >>> kernel = rtf.kernel([-1.2, 0.81], [1, 0.4], 0, length=50)
+    >>> fitted = rtf.fit(kernel, order=2)
+    >>> fitted.filter.a.round(9)
+    array([-1.2 ,  0.81])
+    """
+    found, error, radius, hankel = _core.fit(
+        numbers("fit", "kernel", kernel), count("fit", "order", order, 0), method, shared, to
+    )
+    return Fit(unpacked(found), error, radius, hankel)
+
+
+@tensors_too
+def reduce(filter: Filter, order: int, *, to: str = "tf") -> Reduction:
+    """A filter of lower order by balanced truncation; the given one has to be stable.
+
+    Parameters
+    ----------
+    filter : a value of `rtf.forms`, or a list of them
+        A `TrainedTransferFunction` stays one.
+    order : int
+    to : {'tf', 'ss'}
+        'ss' reads the form without its coefficients and returns balanced state spaces: for narrow filters.
+
+    Returns
+    -------
+    Reduction
+
+    Examples
+    --------
+    >>> import rtf
+    >>> filter = rtf.TransferFunction(a=[-1.7, 1.22, -0.42, 0.08], b=[1, 0.5, 0.1, 0.02], h0=0)
+    >>> reduced = rtf.reduce(filter, 2)
+    >>> reduced.error.round(4), reduced.bound.round(4)
+    (array([0.2574]), array([0.4958]))
+    """
+    found, error, bound, hankel = _core.reduce(packed("reduce", filter), count("reduce", "order", order, 0), to)
+    return Reduction(unpacked(found), error, bound, hankel)
+
+
+@tensors_too
+def stabilize(filter: Filter, method: str, *, length: int | None = None) -> Stabilized:
+    """A filter with all poles inside the unit circle in place of one with poles outside.
+
+    Parameters
+    ----------
+    filter : a value of `rtf.forms`, or a list of them
+        A `TrainedTransferFunction` stays one; with 'reflect' so do sos, and zpk with h0 = 0.
+    method : {'reflect', 'refit', 'montel'}
+        'reflect' mirrors poles and keeps |H|; 'refit' fits stable poles to the kernel; 'montel' scales the denominator to
+        sum |a| <= 0.999 and fits the numerator.
+    length : int, optional
+        Samples of the kernel to fit and compare: 1000 unless said; a trained filter has its own.
+
+    Returns
+    -------
+    Stabilized
+
+    Examples
+    --------
+    >>> import rtf
+    >>> stable = rtf.stabilize(rtf.TransferFunction(a=[-1.25], b=[1], h0=0), "reflect")
+    >>> stable.filter.a
+    array([-0.8])
+    """
+    if length is not None:
+        length = count("stabilize", "length", length)
+    found, error = _core.stabilize(packed("stabilize", filter), method, length)
+    return Stabilized(unpacked(found), error)
