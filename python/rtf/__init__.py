@@ -2,7 +2,8 @@
 
 Functions take NumPy arrays or tensors and give back the same kind (`rtf.functions`, `rtf.toolbox`); filters in other
 forms are the values of `rtf.forms`. `rtf.Stream` runs an exported model sample by sample. None of these needs PyTorch:
-`rtf.RTF`, `rtf.nn` and `rtf.load`, which do, are imported when they are first used.
+`rtf.RTF`, `rtf.nn` and `rtf.load`, which do, are imported when they are first used, as is `rtf.plot`, which needs
+matplotlib.
 """
 
 from __future__ import annotations
@@ -63,26 +64,28 @@ __all__ = [
     "lfilter",
     "load",
     "nn",
+    "plot",
     "poles",
     "reduce",
     "stabilize",
     "wrap",
 ]
 
-# What needs PyTorch, which takes seconds to import: the module that has the name, and the name there.
-_WITH_TORCH = {"RTF": ("released", "RTF"), "load": ("checkpoint", "load"), "nn": ("nn", "")}
+# What needs PyTorch or matplotlib, which take long to import: the module that has the name, and the name there.
+_LATER = {"RTF": ("released", "RTF"), "load": ("checkpoint", "load"), "nn": ("nn", ""), "plot": ("plot", "")}
+_NEEDED = {"torch": "PyTorch", "matplotlib": "matplotlib"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _WITH_TORCH:
+    if name not in _LATER:
         raise AttributeError(f"module 'rtf' has no attribute '{name}'")
-    module, attribute = _WITH_TORCH[name]
+    module, attribute = _LATER[name]
     try:
         found: Any = importlib.import_module(f".{module}", __name__)
     except ModuleNotFoundError as error:
-        if error.name != "torch":
+        if error.name not in _NEEDED:
             raise
-        raise ImportError(f"rtf.{name} needs PyTorch, which is not installed") from None
+        raise ImportError(f"rtf.{name} needs {_NEEDED[error.name]}, which is not installed") from None
     globals()[name] = getattr(found, attribute) if attribute else found
     return globals()[name]
 
