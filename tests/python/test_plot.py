@@ -11,6 +11,7 @@ import rtf
 from oracle import draw_filter
 from scipy import signal
 from test_numpy_toolbox import assert_same_set
+from torch_half import need_torch_half
 
 matplotlib.use("Agg")
 SEEDS = range(8)
@@ -136,7 +137,7 @@ def test_overview_has_all():
 
 
 def test_layers():
-    torch = pytest.importorskip("torch")
+    torch = need_torch_half()
     layer = rtf.nn.RTF(channels=3, order=4, length=50, denominators=3, init="montel")
     torch.nn.init.normal_(layer.b)
     kernels = np.array([line.get_ydata() for line in rtf.plot.impulse(layer).lines])
