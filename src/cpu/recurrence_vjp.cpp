@@ -13,12 +13,14 @@ constexpr std::size_t chunk = 128;
 }  // namespace
 
 RecurrenceVjp::RecurrenceVjp(const TransferFunction& tf, InstructionSet set, std::size_t length)
-    : rows_(recurrence_lanes(set)), simd_(recurrence_vjp_lanes(set)), tf_(tf), lanes_(tf, simd_.lanes), length_(length) {}
+    : rows_(recurrence_lanes(set)),
+      simd_(recurrence_vjp_lanes(set)),
+      tf_(tf),
+      lanes_(tf, simd_.lanes),
+      length_(length) {}
 
 // v of a whole sequence with its past; the gradient of y and the adjoint with theirs; a chunk of u; a state.
-std::size_t RecurrenceVjp::worker_space() const {
-  return (4 * lanes_.order + length_ + 3 * chunk) * simd_.lanes;
-}
+std::size_t RecurrenceVjp::worker_space() const { return (4 * lanes_.order + length_ + 3 * chunk) * simd_.lanes; }
 
 template <class T>
 void RecurrenceVjp::run(Signal<const T> u, std::span<const double> initial_state, Signal<const T> y_gradient,
@@ -66,9 +68,9 @@ void RecurrenceVjp::run_tile(Signal<const T> u, const double* initial_state, Sig
   const std::size_t first = tile * lanes, valid = std::min(lanes, tf_.channels - first), length = u.length;
   const double *a = lanes_.a.data() + tile * past, *b = lanes_.b.data() + tile * past;
   double* v = space + past;
-  double* x = v + length_ * lanes + past;           // the gradient of y, in reversed time
-  double* g = x + chunk * lanes + past;             // that of v
-  double* rows = g + chunk * lanes;                 // u, then its gradient
+  double* x = v + length_ * lanes + past;  // the gradient of y, in reversed time
+  double* g = x + chunk * lanes + past;    // that of v
+  double* rows = g + chunk * lanes;        // u, then its gradient
   double* state = rows + chunk * lanes;
   const auto each_state = [&](auto&& visit) {  // visit(lane, k, index): x_k is v_{-k}
     for (std::size_t l = 0; l < valid; ++l)
@@ -113,14 +115,13 @@ void RecurrenceVjp::run_tile(Signal<const T> u, const double* initial_state, Sig
       if (k > length) state[(k - length - 1) * lanes + l] = final_state_gradient[i];
     });
   simd_.state_gradient(a, b, order, x, g, state);
-  each_state([&](std::size_t l, std::size_t k, std::size_t i) {
-    initial_state_gradient[i] = state[(k - 1) * lanes + l];
-  });
+  each_state(
+      [&](std::size_t l, std::size_t k, std::size_t i) { initial_state_gradient[i] = state[(k - 1) * lanes + l]; });
 }
 
-#define RTF_INSTANTIATE(T)                                                                                      \
-  template void RecurrenceVjp::run(Signal<const T>, std::span<const double>, Signal<const T>,                   \
-                                   std::span<const double>, Signal<T>, Offsets, FilterGradient<T>&, Executor&) const;
+#define RTF_INSTANTIATE(T)                                                                                             \
+  template void RecurrenceVjp::run(Signal<const T>, std::span<const double>, Signal<const T>, std::span<const double>, \
+                                   Signal<T>, Offsets, FilterGradient<T>&, Executor&) const;
 RTF_INSTANTIATE(float)
 RTF_INSTANTIATE(double)
 #undef RTF_INSTANTIATE

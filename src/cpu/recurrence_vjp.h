@@ -1,5 +1,5 @@
-// The gradient of the recurrence by the recurrence itself: v forwards once more, then its adjoint backwards in time, and
-// the gradients of the coefficients as correlations of the two.
+// The gradient of the recurrence by the recurrence itself: v forwards once more, then its adjoint backwards in time,
+// and the gradients of the coefficients as correlations of the two.
 #pragma once
 
 #include <cstddef>

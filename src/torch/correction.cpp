@@ -61,35 +61,38 @@ Triple backward_meta(const Tensor&, const Tensor&, const Tensor& a, const Tensor
 }
 
 using NumeratorOperator = Pair (*)(const Tensor&, const Tensor&, const Tensor&, c10::SymInt);
+using NumeratorBackward =
+    c10::TypedOperatorHandle<Triple(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                    c10::SymInt)>;
 
-// `operation`, whose gradient is the operator <operation>_backward.
-Pair taped(const char* operation, NumeratorOperator forward, const Tensor& a, const Tensor& b, const Tensor& h0,
-           const c10::SymInt& length) {
-  const auto backward =
-      find<Triple(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, c10::SymInt)>(
-          (std::string("rtf::") + operation + "_backward").c_str());
+Pair taped(const char* operation, NumeratorOperator forward, const NumeratorBackward& backward, const Tensor& a,
+           const Tensor& b, const Tensor& h0, const c10::SymInt& length) {
   const auto result = record(
       operation, {a, b, h0}, {a, b, h0},
       [&]() -> variable_list {
         auto [to_b, to_h0] = forward(a, b, h0, length);
         return {to_b, to_h0};
       },
-      [backward, length](const variable_list& kept, const variable_list& gradients) -> variable_list {
+      [backward, length](const variable_list& saved, const variable_list& gradients) -> variable_list {
         const auto or_zero = [](const Tensor& gradient, const Tensor& like) {
           return gradient.defined() ? gradient : at::zeros_like(like);
         };
-        auto [da, db, dh0] = backward.call(or_zero(gradients[0], kept[1]), or_zero(gradients[1], kept[2]), kept[0],
-                                           kept[1], kept[2], length);
+        auto [da, db, dh0] = backward.call(or_zero(gradients[0], saved[1]), or_zero(gradients[1], saved[2]), saved[0],
+                                           saved[1], saved[2], length);
         return {da, db, dh0};
       });
   return {result[0], result[1]};
 }
 
 Pair correct_autograd(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length) {
-  return taped("correct", correct, a, b, h0, length);
+  RTF_OPERATOR("correct_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+               c10::SymInt);
+  return taped("correct", correct, op, a, b, h0, length);
 }
 Pair wrap_autograd(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length) {
-  return taped("wrap", wrap, a, b, h0, length);
+  RTF_OPERATOR("wrap_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+               c10::SymInt);
+  return taped("wrap", wrap, op, a, b, h0, length);
 }
 
 }  // namespace

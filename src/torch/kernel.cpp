@@ -83,25 +83,25 @@ Triple kernel_backward_meta(const Tensor&, const Tensor& a, const Tensor& b, con
 }
 
 using KernelOperator = Tensor (*)(const Tensor&, const Tensor&, const Tensor&, c10::SymInt);
+using KernelBackward = c10::TypedOperatorHandle<Triple(const Tensor&, const Tensor&, const Tensor&, const Tensor&)>;
 
-// `operation`, whose gradient is the operator <operation>_backward.
-Tensor taped(const char* operation, KernelOperator forward, const Tensor& a, const Tensor& b, const Tensor& h0,
-             const c10::SymInt& length) {
-  const auto backward = find<Triple(const Tensor&, const Tensor&, const Tensor&, const Tensor&)>(
-      (std::string("rtf::") + operation + "_backward").c_str());
+Tensor taped(const char* operation, KernelOperator forward, const KernelBackward& backward, const Tensor& a,
+             const Tensor& b, const Tensor& h0, const c10::SymInt& length) {
   return record(
       operation, {a, b, h0}, {a, b, h0}, [&] { return variable_list{forward(a, b, h0, length)}; },
-      [backward](const variable_list& kept, const variable_list& gradients) -> variable_list {
-        auto [da, db, dh0] = backward.call(gradients[0], kept[0], kept[1], kept[2]);
+      [backward](const variable_list& saved, const variable_list& gradients) -> variable_list {
+        auto [da, db, dh0] = backward.call(gradients[0], saved[0], saved[1], saved[2]);
         return {da, db, dh0};
       })[0];
 }
 
 Tensor kernel_autograd(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length) {
-  return taped("kernel", kernel, a, b, h0, length);
+  RTF_OPERATOR("kernel_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&);
+  return taped("kernel", kernel, op, a, b, h0, length);
 }
 Tensor exact_kernel_autograd(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length) {
-  return taped("exact_kernel", exact_kernel, a, b, h0, length);
+  RTF_OPERATOR("exact_kernel_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&);
+  return taped("exact_kernel", exact_kernel, op, a, b, h0, length);
 }
 
 }  // namespace

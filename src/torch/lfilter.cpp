@@ -1,4 +1,5 @@
-// lfilter: scipy.signal.lfilter with gradients, in a few calls of filter and convolve; rational, the coefficients of it.
+// lfilter: scipy.signal.lfilter with gradients, in a few calls of filter and convolve; rational, the coefficients of
+// it.
 #include <ATen/ATen.h>
 #include <ATen/TensorSubclassLikeUtils.h>
 #include <torch/library.h>
@@ -15,8 +16,8 @@ Tensor for_channels(const Tensor& rows, const c10::SymInt& channels) {
 
 Rational rational(const char* operation, const Tensor& a, const Tensor& b, const OptionalTensor& h0) {
   for (const Tensor& c : {a, b})
-    TORCH_CHECK_VALUE(c.dim() == 1 || c.dim() == 2, "[rtf::", operation, "] a and b have shapes ", a.sym_sizes(), " and ",
-                      b.sym_sizes(), "; (coefficients) or (channels, coefficients) are needed");
+    TORCH_CHECK_VALUE(c.dim() == 1 || c.dim() == 2, "[rtf::", operation, "] a and b have shapes ", a.sym_sizes(),
+                      " and ", b.sym_sizes(), "; (coefficients) or (channels, coefficients) are needed");
   TORCH_CHECK_VALUE(!h0 || h0->dim() <= 1, "[rtf::", operation, "] h0 has shape ", h0 ? h0->sym_sizes() : a.sym_sizes(),
                     "; a number or (channels) is needed");
   TORCH_CHECK_VALUE(h0 || (a.sym_size(-1) > 0 && b.sym_size(-1) > 0), "[rtf::", operation, "] a and b have shapes ",
@@ -30,13 +31,14 @@ Rational rational(const char* operation, const Tensor& a, const Tensor& b, const
   const auto serves = [&](const c10::SymInt& count) { return count == channels || count == 1; };
   TORCH_CHECK_VALUE(channels > 0 && serves(r.b.sym_size(0)) && serves(gains) && r.a.sym_size(0) > 0 &&
                         channels % r.a.sym_size(0) == 0,
-                    "[rtf::", operation, "] a, b and h0 are for ", r.a.sym_size(0), ", ", r.b.sym_size(0), " and ", gains,
-                    " channels; b and h0 need as many, and a as many or fewer that divide them");
+                    "[rtf::", operation, "] a, b and h0 are for ", r.a.sym_size(0), ", ", r.b.sym_size(0), " and ",
+                    gains, " channels; b and h0 need as many, and a as many or fewer that divide them");
 
   if (!h0) {
     const Tensor first = r.a.slice(1, 0, 1);
     if (first.is_cpu() && !at::isTensorSubclassLike(first))
-      TORCH_CHECK_VALUE(first.ne(0).all().item<bool>(), "[rtf::", operation, "] a_0 is 0; nothing can be divided by it");
+      TORCH_CHECK_VALUE(first.ne(0).all().item<bool>(), "[rtf::", operation,
+                        "] a_0 is 0; nothing can be divided by it");
     r.a = r.a.slice(1, 1) / first;
     r.b = r.b / for_channels(first, channels);
     r.h0 = r.b.select(1, 0);
@@ -58,9 +60,7 @@ namespace {
 Tensor advance(const Tensor& x, const Tensor& c) { return convolve(x, c.flip(1)).flip(1); }
 
 // (first, c_1, ..., c_{n-1}), the first n coefficients of a polynomial.
-Tensor leading(double first, const Tensor& c) {
-  return at::constant_pad_nd(c.slice(1, 0, -1), {1, 0}, first);
-}
+Tensor leading(double first, const Tensor& c) { return at::constant_pad_nd(c.slice(1, 0, -1), {1, 0}, first); }
 
 // The state (batch, n, channels) that SciPy has where the companion state is x: both leave the same output behind.
 Tensor transposed_state(const Tensor& x, const Tensor& a, const Tensor& b) {
@@ -85,13 +85,12 @@ Pair lfilter_composite(const Tensor& x, const Tensor& a_, const Tensor& b_, cons
   TORCH_CHECK_VALUE(x.dim() >= 1, "[rtf::lfilter] x has shape ", x.sym_sizes(), "; (..., length) is needed");
   const Rational r = rational("lfilter", a_, b_, h0_);
   const auto order = r.a.sym_size(1), length = x.sym_size(-1);
-  TORCH_CHECK_VALUE(!r.each_channel || (x.dim() >= 2 && x.sym_size(-2) == r.b.sym_size(0)), "[rtf::lfilter] x has shape ",
-                    x.sym_sizes(), "; (..., ", r.b.sym_size(0), ", length) is needed for coefficients of ",
-                    r.b.sym_size(0), " channels");
+  TORCH_CHECK_VALUE(!r.each_channel || (x.dim() >= 2 && x.sym_size(-2) == r.b.sym_size(0)),
+                    "[rtf::lfilter] x has shape ", x.sym_sizes(), "; (..., ", r.b.sym_size(0),
+                    ", length) is needed for coefficients of ", r.b.sym_size(0), " channels");
   // (batch, length, channels). A filter for all rows takes them as channels: one a lane.
   c10::SymInt batch = 1, channels = 1;
-  for (int64_t i = 0; i + 1 < x.dim(); ++i)
-    (r.each_channel && i + 2 < x.dim() ? batch : channels) *= x.sym_size(i);
+  for (int64_t i = 0; i + 1 < x.dim(); ++i) (r.each_channel && i + 2 < x.dim() ? batch : channels) *= x.sym_size(i);
   auto state_shape = x.sym_sizes().vec();
   state_shape.back() = order;
   if (zi) check_broadcast(*zi, state_shape);
@@ -108,7 +107,8 @@ Pair lfilter_composite(const Tensor& x, const Tensor& a_, const Tensor& b_, cons
     if (return_zf) zf = transposed_state(zf, every_a, b);
     if (zi) {
       // The output is (N U + Z) / A: what zi adds is the response of 1/A to its numbers.
-      const Tensor start = at::constant_pad_nd_symint(samples(zi->to(at::kDouble).expand_symint(state_shape), order), {0, 0, 0, length});
+      const Tensor start =
+          at::constant_pad_nd_symint(samples(zi->to(at::kDouble).expand_symint(state_shape), order), {0, 0, 0, length});
       const auto [free, free_end] = filter(start.slice_symint(1, 0, length), a, -every_a, at::ones_like(h0));
       y = y + free.to(y.scalar_type());
       if (return_zf)

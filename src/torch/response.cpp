@@ -13,7 +13,8 @@ struct Polynomials {
 
   Polynomials(const char* operation, const Rational& r, const Tensor& angles) {
     TORCH_CHECK_VALUE(angles.dim() == 1 && angles.is_floating_point(), "[rtf::", operation, "] the angles are ",
-                      angles.scalar_type(), " numbers of shape ", angles.sym_sizes(), "; real numbers (angles) are needed");
+                      angles.scalar_type(), " numbers of shape ", angles.sym_sizes(),
+                      "; real numbers (angles) are needed");
     denominator = at::constant_pad_nd(for_channels(r.a, r.b.sym_size(0)), {1, 0}, 1);
     numerator = at::constant_pad_nd(r.b, {1, 0}) + r.h0.unsqueeze(1) * denominator;
     const Tensor phase = -degrees().unsqueeze(1) * angles.to(at::kDouble);

@@ -1,5 +1,5 @@
-// Autograd of an operator, made as torch makes that of its own: torch.func, which refuses torch::autograd::Function, takes
-// these operators.
+// Autograd of an operator, made as torch makes that of its own: torch.func, which refuses torch::autograd::Function,
+// takes these operators.
 #pragma once
 
 #include <torch/csrc/autograd/function.h>
@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <utility>
 
@@ -16,7 +17,8 @@ namespace rtf::ops {
 
 using torch::autograd::variable_list;
 
-// Gradients to the inputs from what was kept and the gradients to the outputs; an undefined one is zero, and not all are.
+// Gradients to the inputs from what was kept and the gradients to the outputs; an undefined one is zero, and not all
+// are.
 using Backward = std::function<variable_list(const variable_list& kept, const variable_list& gradients)>;
 
 class Tape : public torch::autograd::Node {
@@ -49,10 +51,11 @@ class Tape : public torch::autograd::Node {
 };
 
 // forward() below autograd, with the way back recorded where one of `inputs`, which may be undefined, needs a gradient.
-// `kept` are the tensors that the way back reads; outputs are new tensors.
+// `kept` are the tensors that the way back reads; outputs are new tensors. Those past the first `differentiable` have
+// no gradient, and are kept too.
 template <class Forward>
-variable_list record(const char* operation, const variable_list& inputs, const variable_list& kept, Forward&& forward,
-                     Backward backward) {
+variable_list record(const char* operation, const variable_list& inputs, variable_list kept, Forward&& forward,
+                     Backward backward, std::size_t differentiable = SIZE_MAX) {
   for (const Tensor& input : inputs)
     TORCH_CHECK_NOT_IMPLEMENTED(!torch::autograd::isFwGradDefined(input), "[rtf::", operation,
                                 "] has no forward-mode derivative; reverse mode has one");
@@ -65,9 +68,11 @@ variable_list record(const char* operation, const variable_list& inputs, const v
                         return input.defined() && input.requires_grad();
                       });
   if (wanted) {
+    const std::size_t first = std::min(differentiable, outputs.size());
+    kept.insert(kept.end(), outputs.begin() + static_cast<std::ptrdiff_t>(first), outputs.end());
     const std::shared_ptr<Tape> tape(new Tape(operation, inputs, kept, std::move(backward)),
                                      torch::autograd::deleteNode);
-    torch::autograd::set_history(outputs, tape);
+    for (std::size_t i = 0; i < first; ++i) torch::autograd::set_history(outputs[i], tape);
   }
   return outputs;
 }
