@@ -1,19 +1,22 @@
 """The Python package beside what it replaces, in turns on the same cores or the same GPU: `rtf.lfilter` beside
 torchaudio's, and `rtf.RTF` beside the published layer, alone and in a block. Forward and backward, float32, eager.
 
-    PYTHONPATH=build/release/python python bench/python.py [--device cuda]
+    PYTHONPATH=build/release/python python bench/python.py [--device cuda] [--json FILE]
 
 Exit code 0 if every required ratio holds, else 1.
 """
 
 import argparse
+import json
 import statistics
 import sys
 import time
+from pathlib import Path
 
 import torch
 from torch import nn
 
+import report
 import rtf
 from peers import torch_filter
 from peers.torch_layer import ReleasedLayer
@@ -84,7 +87,7 @@ def layers(device, wrapped):
             parameter.data.copy_(dict(ours.named_parameters())[name])
     for module in (ours, peer):
         module.eval()
-    error = float((ours(x) - peer(x)).abs().max() / peer(x).abs().max())
+    error = float(((ours(x) - peer(x)).abs().max() / peer(x).abs().max()).detach())
     for module in (ours, peer):
         module.train()
     return (backward(lambda: ours(x), (x, *ours.parameters())), backward(lambda: peer(x), (x, *peer.parameters())), error)
@@ -94,7 +97,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", metavar="FILE", help="write machine, versions and every round here")
     at = parser.parse_args()
+    other_work = report.OtherWork()
     torch.manual_seed(0)
     required = REQUIRED[at.device]
     rows = []
@@ -110,13 +115,20 @@ def main():
     kind = torch.cuda.get_device_name() if at.device == "cuda" else f"{torch.get_num_threads()} threads"
     print(f"forward + backward, float32, {kind}, torch {torch.__version__}; medians of {at.rounds} rounds")
     print(f"{'':<45}{'rtf, ms':>9}{'peer, ms':>10}{'ratio':>8}{'required':>10}{'difference':>12}")
-    held = True
+    results = []
     for title, least, ours, peer, error in rows:
-        pairs = [(seconds(ours, at.device), seconds(peer, at.device)) for _ in range(at.rounds)]
+        pairs = [(1e3 * seconds(ours, at.device), 1e3 * seconds(peer, at.device)) for _ in range(at.rounds)]
         mine, theirs = (statistics.median(column) for column in zip(*pairs))
-        held = held and theirs / mine >= least and error < 1e-4
-        print(f"{title:<45}{1e3 * mine:>9.2f}{1e3 * theirs:>10.2f}{theirs / mine:>8.2f}{least:>10}{error:>12.1e}")
-    return 0 if held else 1
+        results.append({"title": title, "unit": "ms", "ours": mine, "peer": theirs, "ratio": theirs / mine, "required": least,
+                        "difference": error, "passed": theirs / mine >= least and error < 1e-4, "rounds": pairs})  # fmt: skip
+        print(f"{title:<45}{mine:>9.2f}{theirs:>10.2f}{theirs / mine:>8.2f}{least:>10}{error:>12.1e}")
+    about = {**report.machine(torch.get_num_threads(), other_work.cores(), rtf.__version__), "device": kind}
+    busy = about["cores_busy_with_other_work"]
+    if busy > 0.1:
+        print(f"Other programs kept {busy:.2f} cores busy meanwhile: the ratios say little.")
+    if at.json:
+        Path(at.json).write_text(json.dumps({**about, "rows": results}, indent=2) + "\n")
+    return 0 if all(result["passed"] for result in results) else 1
 
 
 if __name__ == "__main__":
