@@ -22,9 +22,20 @@ from .forms import (
     ZeroPoleGain,
 )
 from .functions import convolve, correct, kernel, lfilter, wrap
-from .results import ConversionReport, Fit, Reduction, Stabilized
 from .stream import Stream
-from .toolbox import convert, fit, freqz, group_delay, poles, reduce, stabilize
+from .toolbox import (
+    ConversionReport,
+    Fit,
+    Reduction,
+    Stabilized,
+    convert,
+    fit,
+    freqz,
+    group_delay,
+    poles,
+    reduce,
+    stabilize,
+)
 
 __all__ = [
     "ConversionReport",
