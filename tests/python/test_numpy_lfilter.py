@@ -130,6 +130,19 @@ def test_steady_state_of_scipy():
     np.testing.assert_allclose(y, 2.0, rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("a", [[1, -1], [1, -0.9999], [1, -1.99, 0.9901], [1, 0, 0, 0, 1], [1, *[0] * 40, -0.5]])
+def test_a_state_that_outlives_the_signal(a):
+    """On the circle, next to it, and with long silences in between."""
+    zi = np.random.default_rng(2).standard_normal((2, len(a) - 1))
+    zi[0, 1:] = 0
+    expected, expected_zf = signal.lfilter([1], a, np.zeros((2, 3000)), zi=zi)
+    y, zf = rtf.lfilter(np.zeros((2, 3000)), a, [1], zi=zi, return_zf=True)
+    kappa = condition(np.array(a, float), 3000)
+    assert_close(y, expected, kappa, size_of(expected))
+    assert_close(zf, expected_zf, kappa, np.abs(a).sum() * size_of(expected))
+    assert np.isnan(rtf.lfilter(np.zeros(500), a, [1], zi=np.full(len(a) - 1, np.nan))).any()
+
+
 def test_no_samples_leave_the_state():
     y, zf = rtf.lfilter(np.zeros((2, 0)), [1, -0.5, 0.2], [1], zi=[1, 2], return_zf=True)
     assert y.shape == (2, 0)
