@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ._library import ops
+from .forms import TrainedTransferFunction
 
 __all__ = ["RTF"]
 
@@ -19,10 +20,10 @@ class RTF(nn.Module):
     """A layer of rational transfer functions, as the paper's authors published it (ruke1ire/RTF).
 
     Signature, parameters, their storage and the methods are those of the published class; results agree with it to
-    rounding where it is right. Where it is not, this class is: for inputs of odd length with two directions, for an odd
-    `trunc_len`, in the numerator and the gain of the recurrence (`step`, `get_C`, `get_k_step`), and for the
-    constraint with two directions, whose `scalar` has an entry for each denominator here. `quirks='release'` computes
-    what the published code does in all of these.
+    rounding where it is right. Where it is not, this class is: for inputs of odd length with two directions, in the
+    numerator and the gain of the recurrence (`step`, `get_C`, `get_k_step`), and for the constraint with two
+    directions, whose `scalar` has an entry for each denominator here. `quirks='release'` computes what the published
+    code does in all of these.
 
     Parameters
     ----------
@@ -31,7 +32,7 @@ class RTF(nn.Module):
     state_size : int
         Order of each transfer function.
     trunc_len : int
-        The longest input, and where the numerator is trained.
+        The longest input, and where the numerator is trained; of an odd number the next one is that.
     num_a : int, optional
         How many different denominators there are; divides d_model, which it is by default.
     dropout : float
@@ -54,6 +55,11 @@ class RTF(nn.Module):
         (directions * d_model)
     scalar : Parameter
         (directions * num_a), with 'l1_montel'
+    k : Tensor
+        The kernels of the last `forward`.
+    constraint_flag : bool
+        Whether there is a constraint.
+    flash_fft_conv : None
 
     Examples
     --------
@@ -98,6 +104,9 @@ class RTF(nn.Module):
             raise ValueError(f"[rtf::RTF] quirks is '{quirks}'; expected none or release")
         self.D, self.N, self.L, self.num_a, self.bdir = d_model, state_size, trunc_len, num_a, bidirectional
         self.quirks = quirks
+        self.flash_fft_conv = None
+        self.constraint_flag = constraint == "l1_montel"
+        self._points = trunc_len + trunc_len % 2  # of every kernel, as the published code has them
         directions = 2 if bidirectional else 1
         self.a_channels = directions * num_a
 
@@ -109,22 +118,27 @@ class RTF(nn.Module):
         self.ab = nn.Parameter(ab)
         self.h_0 = nn.Parameter(torch.randn(directions * d_model))
         self.scalar: nn.Parameter | None = None
-        if constraint == "l1_montel":
+        if self.constraint_flag:
             self.scalar = nn.Parameter(torch.rand(num_a if quirks == "release" else self.a_channels))
         self.dropout = nn.Dropout(dropout)
-        self._running: tuple[list[Tensor], tuple[Tensor, Tensor, Tensor]] | None = None
+        self.k: Tensor | None = None
+        self._running: tuple[list[tuple[Tensor, int]], tuple[Tensor, Tensor, Tensor]] | None = None
 
     @property
     def a(self) -> Tensor:
         """The denominators, through the constraint."""
-        return self._denominators(self.ab)
+        return self.a_constraint(self.ab[: self.a_channels])
 
-    def _denominators(self, ab: Tensor) -> Tensor:
-        a = ab[: self.a_channels]
+    def a_constraint(self, coefs: Tensor) -> Tensor:
+        """Denominators (directions * num_a, state_size) through the constraint."""
         if self.scalar is None:
-            return a
-        found: Tensor = ops.montel(a, self.scalar.to(a.dtype).expand(self.a_channels))
+            return coefs
+        found: Tensor = ops.montel(coefs, self.scalar.to(coefs.dtype).expand(self.a_channels))
         return found
+
+    def transfer_function(self) -> TrainedTransferFunction:
+        """The filters of the layer as the functions of this package take them; differentiable."""
+        return TrainedTransferFunction(self.a, self.ab[self.a_channels :], self.h_0, self._points)
 
     def get_k(self, L: int | None = None) -> Tensor:
         """The first L samples of the kernels, (d_model, L); with two directions (d_model, 2 L), the second half the
@@ -132,8 +146,7 @@ class RTF(nn.Module):
         length = self.L if L is None else L
         if not 1 <= length <= self.L:
             raise ValueError(f"[rtf::RTF] a sequence of {length} samples; the layer takes 1 to {self.L}")
-        points = self.L + self.L % 2 if self.quirks == "release" else self.L
-        k: Tensor = ops.kernel(self.a, self.ab[self.a_channels :], self.h_0, points)[:, :length]
+        k: Tensor = ops.kernel(self.a, self.ab[self.a_channels :], self.h_0, self._points)[:, :length]
         return torch.cat((k[: self.D], k[self.D :].flip(-1)), dim=-1) if self.bdir else k
 
     def forward(self, u: Tensor, **kwargs: Any) -> Tensor:
@@ -141,7 +154,7 @@ class RTF(nn.Module):
 
         float16 is computed in float32. Other arguments are allowed and mean nothing, as in the published code.
         """
-        k = self.dropout(self.get_k(u.shape[-2]))
+        k = self.k = self.dropout(self.get_k(u.shape[-2]))
         x = u.float() if u.dtype == torch.float16 else u
         if not self.bdir:
             y = ops.convolve(x, k)
@@ -154,7 +167,9 @@ class RTF(nn.Module):
         return found
 
     def step(self, u: Tensor, x_i: Tensor) -> tuple[Tensor, Tensor]:
-        """One sample u (batch, d_model) from state x_i (batch, state_size, d_model): y and the next state."""
+        """One sample u (batch, d_model) from state x_i (batch, state_size, d_model): y and the next state, in the type of
+        x_i; float64 keeps the digits that slow poles need. Without gradients the recurrence is kept from step to step; on a
+        GPU what is written by way of a parameter's `data` is seen after the next `x_0`."""
         y, x = ops.step(u, *self._recurrence(), x_i.transpose(1, 2).double())
         return y, x.transpose(1, 2).to(x_i.dtype)
 
@@ -165,10 +180,9 @@ class RTF(nn.Module):
         return c.to(self.ab.dtype)
 
     def x_0(self, batch_shape: int, device: torch.device | str | None = None) -> Tensor:
-        """The state of a stream that has seen nothing, (batch, state_size, d_model); in float64, which keeps the digits
-        that slow poles need. `step` takes other types too, and returns what it was given."""
-        dtype = torch.get_default_dtype() if self.quirks == "release" else torch.float64
-        return torch.zeros(batch_shape, self.N, self.D, dtype=dtype, device=device or self.h_0.device)
+        """The state of a stream that has seen nothing, (batch, state_size, d_model), in the type of the parameters."""
+        self._running = None
+        return torch.zeros(batch_shape, self.N, self.D, dtype=self.ab.dtype, device=device or self.h_0.device)
 
     def get_k_step(self) -> Tensor:
         """The kernels (d_model, trunc_len) by the recurrence: an impulse goes through it."""
@@ -182,10 +196,11 @@ class RTF(nn.Module):
         if self.bdir:
             raise ValueError("[rtf::RTF] a bidirectional layer has no recurrence: it sees the whole sequence")
         if self.quirks == "release":
-            return self.a, ops.release_numerator(self.a, self.ab[self.a_channels :], self.L), self.h_0
+            b = self.ab[self.a_channels :]
+            return self.a, ops.release_numerator(self.a, b, self.L) if self.N > 0 else b, self.h_0
         wide = self.ab.double()
-        a = self._denominators(wide)
-        b, h0 = ops.correct(a, wide[self.a_channels :], self.h_0.double(), self.L)
+        a = self.a_constraint(wide[: self.a_channels])
+        b, h0 = ops.correct(a, wide[self.a_channels :], self.h_0.double(), self._points)
         return a, b, h0
 
     def _recurrence(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -193,9 +208,12 @@ class RTF(nn.Module):
         values = list(self.parameters())
         if torch.compiler.is_compiling() or (torch.is_grad_enabled() and any(p.requires_grad for p in values)):
             return self._realize()
-        if self._running is None or not all(p.device == q.device and torch.equal(p, q) for p, q in zip(values, self._running[0])):
-            self._running = [p.detach().clone() for p in values], self._realize()
+        if self._running is None or not all(map(_unchanged, values, self._running[0])):
+            self._running = [_noted(p) for p in values], self._realize()
         return self._running[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "k": None, "_running": None}  # neither belongs to the layer
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         # The published code has one scalar for both directions of a denominator.
@@ -207,3 +225,19 @@ class RTF(nn.Module):
     def extra_repr(self) -> str:
         text = f"{self.D}, state_size={self.N}, trunc_len={self.L}, num_a={self.num_a}, bidirectional={self.bdir}"
         return text if self.quirks == "none" else f"{text}, quirks={self.quirks}"
+
+
+def _noted(parameter: Tensor) -> tuple[Tensor, int]:
+    """What a parameter is known by: on the CPU its values; elsewhere, where comparing them would wait for the device at
+    every step, its memory and how often that was written."""
+    values = parameter.detach()
+    return (values.clone(), 0) if values.is_cpu else (values, parameter._version)
+
+
+def _unchanged(parameter: Tensor, noted: tuple[Tensor, int]) -> bool:
+    values, version = noted
+    if parameter.device != values.device:
+        return False
+    if parameter.is_cpu:
+        return torch.equal(parameter, values)
+    return parameter.data_ptr() == values.data_ptr() and parameter._version == version

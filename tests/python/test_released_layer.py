@@ -137,19 +137,17 @@ def test_odd_lengths_with_one_direction_are_right_in_both():
 
 
 def test_an_odd_truncation_length():
-    """The release evaluates 33 samples on 34 points and corrects for 33: no recurrence gives its kernel."""
+    """The release evaluates 33 samples on 34 points, and so do we: its checkpoints mean that kernel. It corrects for 33,
+    so that its recurrence gives another one."""
     theirs, ours = pair(4, 4, 33, None, slow=True)
     quirky = pair(4, 4, 33, None, slow=True, quirks="release")[1]
-    assert error(ours.get_k_step(), ours.get_k()) < BOUND
+    u = samples(2, 33, 4)
+    for layer in (ours, quirky):
+        assert error(layer.get_k(), theirs.get_k()) < BOUND
+        assert error(layer(u), direct_sums(theirs.get_k(), u)) < BOUND
+    assert error(ours.get_k_step(), theirs.get_k()) < BOUND
     assert error(stepped(theirs), theirs.get_k()) > 1e-2
-    assert error(quirky.get_k(), theirs.get_k()) < BOUND
-    # Both trained numerators are b~ = C (I - A^points): ours at 33 points is the other one's, wrapped anew.
-    a, b, h_0 = theirs.ab[:4].double(), theirs.ab[4:].double(), theirs.h_0.double()
-    plain = rtf.correct(rtf.TrainedTransferFunction(a, b, h_0, 34))
-    again = rtf.wrap(plain, 33)
-    moved = rtf.RTF(4, 4, 33)
-    moved.load_state_dict({"ab": torch.cat((a, again.b)), "h_0": again.h0})
-    assert error(moved.get_k(), theirs.get_k()) < BOUND
+    assert error(rtf.kernel(ours.transfer_function(), length=33), theirs.get_k()) < BOUND
 
 
 def stepped(layer):
@@ -286,6 +284,44 @@ def test_orders_past_the_length_and_order_zero():
         u = samples(2, length, 2)
         assert error(layer(u), direct_sums(layer.get_k(), u)) < BOUND
         assert error(layer.get_k_step(), layer.get_k()) < BOUND
+
+
+def test_the_type_of_a_state():
+    for dtype in (torch.float32, torch.float64):
+        for quirks in ("none", "release"):
+            layer = rtf.RTF(3, 4, 16, init="montel", quirks=quirks).to(dtype)
+            x = layer.x_0(2)
+            assert x.dtype == dtype and torch.einsum("BNC,CN->BC", x, layer.get_C()).shape == (2, 3)
+
+
+def test_attributes_of_the_release():
+    layer = rtf.RTF(2, 4, 16, init="montel", constraint="l1_montel", flash_fft_conv=True)
+    assert layer.constraint_flag and layer.flash_fft_conv is None and not rtf.RTF(2, 4, 16).constraint_flag
+    assert torch.equal(layer.a_constraint(layer.ab[:2]), layer.a)
+    layer(samples(1, 9, 2))
+    assert torch.equal(layer.k, layer.get_k(9))
+    copied = copy.deepcopy(layer)  # whose graph stays behind
+    assert copied.k is None and copied._running is None
+
+
+def test_order_zero_of_the_release():
+    layer = rtf.RTF(2, 0, 8, quirks="release")
+    assert layer.get_C().shape == (2, 0)
+    assert error(layer.get_k_step(), layer.get_k()) < BOUND
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_its_filters(bidirectional):
+    layer = rtf.RTF(4, 3, 16, num_a=2, bidirectional=bidirectional, init="montel", constraint="l1_montel")
+    k = rtf.kernel(layer.transfer_function(), length=16)
+    forward = k[:4]
+    assert error(forward, layer.get_k()[:, :16]) < BOUND
+    if bidirectional:
+        assert error(k[4:].flip(-1), layer.get_k()[:, 16:]) < BOUND
+        return
+    stream = rtf.Stream(layer.transfer_function())
+    u = samples(1, 16, 4)[0]
+    assert error(torch.from_numpy(stream.process(u)), layer(u[None])[0]) < BOUND
 
 
 def test_copies_and_other_arguments():
