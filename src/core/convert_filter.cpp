@@ -71,7 +71,7 @@ ConvertedFilter convert(const AnyFilter& filter, const std::string& to, const Co
   // What is left has several inputs or outputs.
   if (to != "tf" && to != "ss")
     throw Error(ErrorCode::unsupported, "convert",
-                "several inputs or outputs; such a system has the forms ss and, for --to tf, mimo");
+                "several inputs or outputs; such a system has the forms ss and mimo, which is its tf");
   const ConversionReport copied{0, 1, options.report_length, "", 0};
   if (const auto* tf = std::get_if<MimoTransferFunction>(&filter)) {
     if (to == "tf") return {*tf, {copied}, "mimo"};

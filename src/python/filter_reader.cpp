@@ -29,11 +29,11 @@ struct Rows {
 
   // Each of `count` channels gets a row.
   std::vector<double> repeated(const std::string& operation, const char* name, std::size_t count) const {
-    if (axis && rows != count)
+    if (rows != 1 && rows != count)
       refuse(operation, fmt::format("{} has {} rows; there are {} channels", name, rows, count));
     std::vector<double> all;
     for (std::size_t c = 0; c < count; ++c) {
-      const auto row = numbers.subspan(axis ? c * columns : 0, columns);
+      const auto row = numbers.subspan(rows > 1 ? c * columns : 0, columns);
       all.insert(all.end(), row.begin(), row.end());
     }
     return all;
@@ -119,12 +119,14 @@ SecondOrderSections read_sections(const std::string& operation, const Fields& fi
 std::vector<System> ratios(const std::string& operation, const In<double>& b, const In<double>& a, bool& axis) {
   const Rows above(operation, "b", b), below(operation, "a", a);
   axis = above.axis || below.axis;
-  const std::size_t channels = above.axis ? above.rows : below.rows;
+  const std::size_t channels = std::max(above.rows, below.rows);
   if (channels % below.rows != 0)
     refuse(operation, fmt::format("a has {} rows, which do not divide the {} channels", below.rows, channels));
+  if (above.rows != 1 && above.rows != channels)
+    refuse(operation, fmt::format("b has {} rows; there are {} channels", above.rows, channels));
   std::vector<System> systems;
   for (std::size_t c = 0; c < channels; ++c) {
-    const auto b_row = above.numbers.subspan(above.axis ? c * above.columns : 0, above.columns);
+    const auto b_row = above.numbers.subspan(above.rows > 1 ? c * above.columns : 0, above.columns);
     const auto a_row = below.numbers.subspan(c / (channels / below.rows) * below.columns, below.columns);
     systems.push_back(PolynomialRatio{{b_row.begin(), b_row.end()}, {a_row.begin(), a_row.end()}});
   }
@@ -177,19 +179,19 @@ TransferFunction read_coefficients(const std::string& operation, const Coefficie
   if (from.h0 && from.h0->ndim() > 1)
     refuse(operation, fmt::format("h0 has shape {}; a number or (channels) is needed", shape_text(shape_of(*from.h0))));
   const std::size_t h0_rows = from.h0 && from.h0->ndim() == 1 ? from.h0->size() : 1;
-  const std::size_t count = channels ? *channels : b.axis ? b.rows : h0_rows > 1 ? h0_rows : a.rows;
+  const std::size_t count = channels ? *channels : std::max({a.rows, b.rows, h0_rows});
   if (count % a.rows != 0)
     refuse(operation, fmt::format("a has {} rows, which do not divide the {} channels", a.rows, count));
   if (!from.h0) return from_ratios(b.repeated(operation, "b", count), a.numbers, count, a.rows);
   if (a.columns != b.columns)
     refuse(operation, fmt::format("a has {} coefficients and b has {}; beside h0 both have as many as the order",
                                   a.columns, b.columns));
-  if (from.h0->ndim() == 1 && h0_rows != count)
+  if (h0_rows != 1 && h0_rows != count)
     refuse(operation, fmt::format("h0 has {} numbers; there are {} channels", h0_rows, count));
   TransferFunction tf = make_coefficients(count, a.rows, a.columns);
   std::copy(a.numbers.begin(), a.numbers.end(), tf.a.begin());
   tf.b = b.repeated(operation, "b", count);
-  for (std::size_t c = 0; c < count; ++c) tf.h0[c] = from.h0->data()[from.h0->ndim() == 1 ? c : 0];
+  for (std::size_t c = 0; c < count; ++c) tf.h0[c] = from.h0->data()[h0_rows > 1 ? c : 0];
   validate(tf, operation.c_str());
   return tf;
 }

@@ -27,17 +27,18 @@ nb::list vectors(const std::vector<std::vector<double>>& lists) {
   return result;
 }
 
-// (order) of one denominator, (denominators, order) of coefficients with rows, else a list.
+// (order) of one denominator, (denominators, order) of coefficients with rows, of a list one for each.
 nb::object poles(const PackedFilter& from) {
   constexpr const char* operation = "poles";
+  if (const auto* list = std::get_if<std::vector<Packed>>(&from)) {
+    read_filter(operation, from);  // what cannot be a list is refused
+    nb::list result;
+    for (const Packed& one : *list) result.append(poles(one));
+    return result;
+  }
   const FilterValue value = read_with_coefficients(operation, from);
   const auto groups = computing(operation, [&] { return pole_groups("the " + form_of(from), value.filter); });
   if (!value.rows) return nb::cast(vector(groups.front().poles));
-  if (std::holds_alternative<std::vector<System>>(value.filter)) {
-    nb::list result;
-    for (const PoleGroup& group : groups) result.append(vector(group.poles));
-    return result;
-  }
   std::vector<std::complex<double>> all;
   for (const PoleGroup& group : groups) all.insert(all.end(), group.poles.begin(), group.poles.end());
   return nb::cast(to_numpy(all, {groups.size(), all.size() / groups.size()}));

@@ -14,7 +14,8 @@ Tensor for_channels(const Tensor& rows, const c10::SymInt& channels) {
   return rows.sym_size(0) == 1 ? rows : rows.repeat_interleave_symint(channels / rows.sym_size(0), 0);
 }
 
-Rational rational(const char* operation, const Tensor& a, const Tensor& b, const OptionalTensor& h0) {
+Rational rational(const char* operation, const Tensor& a, const Tensor& b, const OptionalTensor& h0,
+                  const std::optional<c10::SymInt>& said) {
   for (const Tensor& c : {a, b})
     TORCH_CHECK_VALUE(c.dim() == 1 || c.dim() == 2, "[rtf::", operation, "] a and b have shapes ", a.sym_sizes(),
                       " and ", b.sym_sizes(), "; (coefficients) or (channels, coefficients) are needed");
@@ -27,12 +28,13 @@ Rational rational(const char* operation, const Tensor& a, const Tensor& b, const
   Rational r{rows(a), rows(b), h0 ? h0->to(at::kDouble).reshape({-1}) : Tensor(),
              a.dim() == 2 || b.dim() == 2 || (h0 && h0->dim() == 1)};
   const auto gains = h0 ? r.h0.sym_size(0) : c10::SymInt(1);
-  const auto channels = r.a.sym_size(0).max(r.b.sym_size(0)).max(gains);
+  const auto channels = said && r.each_channel ? *said : r.a.sym_size(0).max(r.b.sym_size(0)).max(gains);
   const auto serves = [&](const c10::SymInt& count) { return count == channels || count == 1; };
   TORCH_CHECK_VALUE(channels > 0 && serves(r.b.sym_size(0)) && serves(gains) && r.a.sym_size(0) > 0 &&
                         channels % r.a.sym_size(0) == 0,
                     "[rtf::", operation, "] a, b and h0 are for ", r.a.sym_size(0), ", ", r.b.sym_size(0), " and ",
-                    gains, " channels; b and h0 need as many, and a as many or fewer that divide them");
+                    gains, " channels and there are ", channels,
+                    "; b and h0 need as many or 1, and a as many or fewer that divide them");
 
   if (!h0) {
     const Tensor first = r.a.slice(1, 0, 1);
@@ -83,18 +85,22 @@ Triple rational_composite(const Tensor& a, const Tensor& b, const OptionalTensor
 Pair lfilter_composite(const Tensor& x, const Tensor& a_, const Tensor& b_, const OptionalTensor& h0_,
                        const OptionalTensor& zi, bool return_zf) {
   TORCH_CHECK_VALUE(x.dim() >= 1, "[rtf::lfilter] x has shape ", x.sym_sizes(), "; (..., length) is needed");
-  const Rational r = rational("lfilter", a_, b_, h0_);
+  const Rational r = rational("lfilter", a_, b_, h0_, x.dim() < 2 ? std::nullopt : std::optional(x.sym_size(-2)));
   const auto order = r.a.sym_size(1), length = x.sym_size(-1);
-  TORCH_CHECK_VALUE(!r.each_channel || (x.dim() >= 2 && x.sym_size(-2) == r.b.sym_size(0)),
-                    "[rtf::lfilter] x has shape ", x.sym_sizes(), "; (..., ", r.b.sym_size(0),
-                    ", length) is needed for coefficients of ", r.b.sym_size(0), " channels");
+  TORCH_CHECK_VALUE(!r.each_channel || x.dim() >= 2, "[rtf::lfilter] x has shape ", x.sym_sizes(), "; (..., ",
+                    r.b.sym_size(0), ", length) is needed for coefficients of ", r.b.sym_size(0), " channels");
   // (batch, length, channels). A filter for all rows takes them as channels: one a lane.
   c10::SymInt batch = 1, channels = 1;
   for (int64_t i = 0; i + 1 < x.dim(); ++i) (r.each_channel && i + 2 < x.dim() ? batch : channels) *= x.sym_size(i);
   auto state_shape = x.sym_sizes().vec();
   state_shape.back() = order;
   if (zi) check_broadcast(*zi, state_shape);
-  if (batch == 0 || channels == 0) return {x.clone(), at::zeros_symint(state_shape, r.a.options())};
+  if (batch == 0 || channels == 0) {  // nothing, with a gradient of zeros for everything
+    Tensor none = r.a.sum() + r.b.sum() + r.h0.sum();
+    if (zi) none = none + zi->sum();
+    none = none * 0;
+    return {x + none.to(x.scalar_type()), at::zeros_symint(state_shape, r.a.options()) + none};
+  }
   const auto samples = [&](const Tensor& rows, const c10::SymInt& count) {
     return rows.reshape_symint({batch, channels, count}).transpose(1, 2);
   };

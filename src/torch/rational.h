@@ -12,8 +12,10 @@ struct Rational {
 };
 
 // Without h0 a and b are (a_0, a_1, ...) and (b_0, b_1, ...), of any lengths; with it they start at a_1 and b_1. Either
-// may be for all channels, (coefficients), or for each, (channels, coefficients).
-Rational rational(const char* operation, const Tensor& a, const Tensor& b, const OptionalTensor& h0);
+// may be for all channels, (coefficients), or for each, (channels, coefficients). Where any is for each there are as
+// many as said, or else as the one with most has.
+Rational rational(const char* operation, const Tensor& a, const Tensor& b, const OptionalTensor& h0,
+                  const std::optional<c10::SymInt>& channels = std::nullopt);
 
 // A row of (denominators, ...) for every channel of its group, or the only row for all.
 Tensor for_channels(const Tensor& rows, const c10::SymInt& channels);

@@ -2,6 +2,8 @@
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
+#include <limits>
+
 #include "torch/rational.h"
 
 namespace rtf::ops {
@@ -9,7 +11,7 @@ namespace {
 
 // Coefficients (rows, order + 1) of polynomials in w = e^{-i angle}, and the powers of w (order + 1, angles).
 struct Polynomials {
-  Tensor denominator, numerator, powers;
+  Tensor denominator, numerator, phase, powers;
 
   Polynomials(const char* operation, const Rational& r, const Tensor& angles) {
     TORCH_CHECK_VALUE(angles.dim() == 1 && angles.is_floating_point(), "[rtf::", operation, "] the angles are ",
@@ -17,12 +19,17 @@ struct Polynomials {
                       "; real numbers (angles) are needed");
     denominator = at::constant_pad_nd(for_channels(r.a, r.b.sym_size(0)), {1, 0}, 1);
     numerator = at::constant_pad_nd(r.b, {1, 0}) + r.h0.unsqueeze(1) * denominator;
-    const Tensor phase = -degrees().unsqueeze(1) * angles.to(at::kDouble);
+    phase = -degrees().unsqueeze(1) * angles.to(at::kDouble);
     powers = at::polar(at::ones_like(phase), phase);
   }
 
   Tensor degrees() const { return at::arange(denominator.sym_size(1), denominator.options().requires_grad(false)); }
   Tensor at_angles(const Tensor& c) const { return at::matmul(c.to(at::kComplexDouble), powers); }
+  // Where a value is no more than the rounding of its terms and their angles: it may be 0.
+  Tensor vanishes(const Tensor& c, const Tensor& value) const {
+    const at::NoGradGuard no_grad;
+    return value.abs() <= std::numeric_limits<double>::epsilon() * at::matmul(c.abs(), phase.abs() + 4);
+  }
 };
 
 // The channels of a filter for everything are not shown.
@@ -37,7 +44,12 @@ Tensor freqz_composite(const Tensor& a, const Tensor& b, const OptionalTensor& h
 Tensor group_delay_composite(const Tensor& a, const Tensor& b, const OptionalTensor& h0, const Tensor& angles) {
   const Rational r = rational("group_delay", a, b, h0);
   const Polynomials p("group_delay", r, angles);
-  const auto delay = [&](const Tensor& c) { return at::real(p.at_angles(c * p.degrees()) / p.at_angles(c)); };
+  const auto delay = [&](const Tensor& c) {
+    const Tensor value = p.at_angles(c), jumps = p.vanishes(c, value);
+    // Divided by 1 there, so that the other angles keep their gradient.
+    const Tensor found = at::real(p.at_angles(c * p.degrees()) / value.masked_fill(jumps, 1));
+    return found.masked_fill(jumps, std::numeric_limits<double>::quiet_NaN());
+  };
   return shown(delay(p.numerator) - delay(p.denominator), r);
 }
 
