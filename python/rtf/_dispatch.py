@@ -42,9 +42,18 @@ def tensors_too(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
+def as_array(value: Any) -> NDArray[Any]:
+    """An array; of a tensor its numbers, wherever it lies, without its gradient."""
+    if not has_tensor((value,)) or isinstance(value, tuple | list):
+        return np.asarray(value)
+    value = value.detach().cpu()
+    found: NDArray[Any] = (value.float() if str(value.dtype) == "torch.bfloat16" else value).numpy()
+    return found
+
+
 def samples(operation: str, name: str, value: Any) -> NDArray[Any]:
     """A contiguous array of float32 where it is that, else of float64."""
-    array = np.asarray(value)
+    array = as_array(value)
     if array.dtype != np.float32:
         array = numbers(operation, name, array)
     return np.asarray(array, order="C")
@@ -52,19 +61,21 @@ def samples(operation: str, name: str, value: Any) -> NDArray[Any]:
 
 def numbers(operation: str, name: str, value: Any) -> NDArray[np.float64]:
     """A contiguous array of float64."""
-    array = np.asarray(value)
+    array = as_array(value)
     if array.dtype.kind not in "biuf":
         raise ValueError(f"[rtf::{operation}] {name} has numbers of type {array.dtype}; real ones are needed")
     return np.asarray(array, dtype=np.float64, order="C")
 
 
 def states(operation: str, name: str, value: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """An array of float64 of this shape; axes of size 1, or missing at the front, are repeated."""
+    """An array of float64 of this shape; leading axes of size 1, or missing at the front, are repeated."""
     array = numbers(operation, name, value)
     try:
+        if array.shape[-1:] != shape[-1:]:
+            raise ValueError
         return np.ascontiguousarray(np.broadcast_to(array, shape))
     except ValueError:
-        message = f"[rtf::{operation}] {name} has shape {array.shape}; {shape} is needed, or what broadcasts to it"
+        message = f"[rtf::{operation}] {name} has shape {array.shape}; {shape} is needed, or fewer leading axes"
         raise ValueError(message) from None
 
 
@@ -82,6 +93,14 @@ def count(operation: str, name: str, value: Any, lowest: int = 1) -> int:
 def is_form(value: Any) -> bool:
     """Whether it is a value of `rtf.forms`, or a list of such values."""
     return type(value) in NAMES or (isinstance(value, list) and bool(value) and all(type(v) in NAMES for v in value))
+
+
+def check_lfilter(b: Any, h0: Any) -> None:
+    """Refuses what other libraries have in these places."""
+    if b is None:
+        raise ValueError("[rtf::lfilter] b is missing; a and b are needed, or a filter of rtf.forms")
+    if isinstance(h0, bool | np.bool_):
+        raise ValueError(f"[rtf::lfilter] h0 is {h0}; torchaudio's clamp is not an argument here")
 
 
 def packed(operation: str, a: Any, b: Any = None, h0: Any = None) -> Packed | list[Packed]:
@@ -106,7 +125,7 @@ def packed_field(operation: str, name: str, value: Any) -> Any:
         return count(operation, name, value)
     if name not in ("poles", "zeros", "residues"):
         return numbers(operation, name, value)
-    array = np.asarray(value)
+    array = as_array(value)
     if array.dtype.kind not in "biufc":
         raise ValueError(f"[rtf::{operation}] {name} has numbers of type {array.dtype}; complex ones are needed")
     return np.asarray(array, dtype=np.complex128, order="C")

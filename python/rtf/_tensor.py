@@ -8,18 +8,19 @@ through NumPy, and what comes back lies where the first tensor was.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from . import functions, toolbox
-from ._dispatch import is_form
+from ._dispatch import as_array, check_lfilter, count, is_form
 from ._library import ops
 from .forms import Array, Filter, PolynomialRatio, TrainedTransferFunction, TransferFunction
 
 Coefficients = tuple[Tensor, Tensor, Tensor | None]
+R = TypeVar("R")
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:
@@ -44,7 +45,7 @@ def _through_numpy(function: Callable[..., Any], *args: Any, **kwargs: Any) -> A
     device = next(_tensors([args, list(kwargs.values())])).device
 
     def to_array(value: Any) -> Any:
-        return value.detach().cpu().numpy() if isinstance(value, Tensor) else value
+        return as_array(value) if isinstance(value, Tensor) else value
 
     def to_tensor(value: Any) -> Any:
         return torch.from_numpy(value).to(device) if isinstance(value, np.ndarray) else value
@@ -53,41 +54,80 @@ def _through_numpy(function: Callable[..., Any], *args: Any, **kwargs: Any) -> A
     return _mapped(function(*_mapped(args, to_array), **arrays), to_tensor)
 
 
+def _device(operation: str, *values: Any) -> torch.device:
+    """Where all tensors among the values lie."""
+    first, *rest = (tensor.device for tensor in _tensors(values))
+    for other in rest:
+        if other != first:
+            raise ValueError(f"[rtf::{operation}] there are tensors on {first} and on {other}; one device is needed")
+    return first
+
+
+def _real(operation: str, name: str, value: Any, device: torch.device) -> Tensor:
+    """A tensor of real numbers: of what is none, and of whole numbers, in float64."""
+    if not isinstance(value, Tensor | np.ndarray):
+        value = torch.as_tensor(value, dtype=torch.float64, device=device)
+    found = torch.as_tensor(value, device=device)
+    if found.is_complex():
+        raise ValueError(f"[rtf::{operation}] {name} has numbers of type {found.dtype}; real ones are needed")
+    return found if found.is_floating_point() else found.double()
+
+
+def _count(operation: str, name: str, value: int) -> int:
+    return value if torch.compiler.is_compiling() else count(operation, name, value)  # it may be a symbol there
+
+
+def _called(operation: str, operator: Callable[..., R], *args: Any) -> R:
+    """What the operator returns; a refusal of one of its parts bears the name of the function that was called."""
+    if torch.compiler.is_compiling():
+        return operator(*args)
+    try:
+        return operator(*args)
+    except (ValueError, RuntimeError) as error:
+        head, mark, rest = str(error).partition("] ")
+        if not head.startswith("[rtf::") or head == f"[rtf::{operation}":
+            raise
+        raise type(error)(f"[rtf::{operation}{mark}{rest}") from None
+
+
 def _coefficients(operation: str, a: Any, b: Any, h0: Any, *beside: Any) -> Coefficients:
     """a, b and h0 as tensors of one device; numbers and lists among them are float64."""
     if b is None:
         raise ValueError(f"[rtf::{operation}] b is missing; a and b are needed, or a filter of rtf.forms")
-    device = next(_tensors([a, b, h0, *beside])).device
-
-    def tensor(value: Any) -> Tensor:
-        return value if isinstance(value, Tensor) else torch.as_tensor(value, dtype=torch.float64, device=device)
-
-    return tensor(a), tensor(b), None if h0 is None else tensor(h0)
+    device = _device(operation, *beside, a, b, h0)
+    gain = None if h0 is None else _real(operation, "h0", h0, device)
+    return _real(operation, "a", a, device), _real(operation, "b", b, device), gain
 
 
-def _rational(operation: str, a: Any, b: Any, h0: Any) -> Coefficients | None:
+def _rational(operation: str, a: Any, b: Any, h0: Any, *beside: Any) -> Coefficients | None:
     """The coefficients of a filter, None for one that has others."""
     if not is_form(a):
-        return _coefficients(operation, a, b, h0)
+        return _coefficients(operation, a, b, h0, *beside)
     if b is not None or h0 is not None:
         raise ValueError(f"[rtf::{operation}] a filter of rtf.forms has its coefficients; b and h0 must be left out")
     if isinstance(a, TrainedTransferFunction):
-        a = correct(a)
+        a = functions.correct(a)
     if isinstance(a, PolynomialRatio):
-        return _coefficients(operation, a.a, a.b, None)
-    return _coefficients(operation, *a) if isinstance(a, TransferFunction) else None
+        return _coefficients(operation, a.a, a.b, None, *beside)
+    return _coefficients(operation, *a, *beside) if isinstance(a, TransferFunction) else None
 
 
-def lfilter(x: Any, a: Any, b: Any, h0: Any = None, zi: Any = None, return_zf: bool = False) -> Any:
-    a, b, h0 = _coefficients("lfilter", a, b, h0, x, zi)
-    x = torch.as_tensor(x, device=a.device)
+def lfilter(x: Any, a: Any, b: Any = None, h0: Any = None, zi: Any = None, return_zf: bool = False) -> Any:
+    if not is_form(a):
+        check_lfilter(b, h0)
+    found = _rational("lfilter", a, b, h0, x, zi)
+    if found is None:
+        found = _coefficients("lfilter", *functions.plain_coefficients(a), x, zi)
+    device = found[0].device
+    x = _real("lfilter", "x", x, device)
     if zi is not None:
-        zi = torch.as_tensor(zi, device=a.device)
-    y, zf = ops.lfilter(x, a, b, h0, zi, return_zf)
+        zi = _real("lfilter", "zi", zi, device)
+    y, zf = _called("lfilter", ops.lfilter, x, *found, zi, return_zf)
     return (y, zf) if return_zf else y
 
 
 def kernel(a: Any, b: Any = None, h0: Any = None, *, length: int, method: str = "auto") -> Tensor:
+    length = _count("kernel", "length", length)
     trained = a.length if isinstance(a, TrainedTransferFunction) else None
     wrapped = method == "wrapped" or (method == "auto" and trained is not None and length <= trained)
     found: Coefficients | None = None
@@ -101,30 +141,46 @@ def kernel(a: Any, b: Any = None, h0: Any = None, *, length: int, method: str = 
         return k
     rows = any(c is not None and c.dim() == (1 if i == 2 else 2) for i, c in enumerate(found))
     single = all(c is None or c.dtype == torch.float32 for c in found)
-    rational = ops.rational(*found)
+    rational = _called("kernel", ops.rational, *found)
     k = ops.kernel(*rational, trained or length)[:, :length] if wrapped else ops.exact_kernel(*rational, length)
     k = k.float() if single else k
     return k if rows else k[0]
 
 
 def convolve(x: Any, kernel: Any, *, bidirectional: bool = False) -> Tensor:
-    device = next(_tensors([x, kernel])).device
-    x, taps = torch.as_tensor(x, device=device), torch.as_tensor(kernel, device=device)
-    if taps.dim() == 1 + bidirectional:  # for all rows, which are then the channels
+    device = _device("convolve", x, kernel)
+    x, taps = _real("convolve", "x", x, device), _real("convolve", "kernel", kernel, device)
+    taps = taps.to(torch.float64 if x.dtype == torch.float64 else torch.float32)
+    axes = taps.dim() - bidirectional
+    if axes not in (1, 2) or (bidirectional and taps.shape[0] != 2):
+        needed = "(2, taps) or (2, channels, taps)" if bidirectional else "(taps) or (channels, taps)"
+        raise ValueError(f"[rtf::convolve] the kernel has shape {list(taps.shape)}; {needed} is needed")
+    if x.dim() < axes:
+        needed = "(..., channels, length)" if axes == 2 else "(..., length)"
+        raise ValueError(f"[rtf::convolve] x has shape {list(x.shape)}; {needed} is needed")
+    if axes == 2 and taps.shape[-2] != x.shape[-2]:
+        raise ValueError(f"[rtf::convolve] the kernel has {taps.shape[-2]} rows; there are {x.shape[-2]} channels")
+    if taps.shape[-1] == 0 or (axes == 2 and x.shape[-2] == 0):
+        what = "the kernel has no taps" if taps.shape[-1] == 0 else f"x has shape {list(x.shape)}: there are no channels"
+        raise ValueError(f"[rtf::convolve] {what}")
+    if x.numel() == 0:
+        none: Tensor = x + 0 * taps.sum().to(x.dtype)  # with a gradient of zeros
+        return none
+    if axes == 1:  # for all rows, which are then the channels
         rows = x.reshape(1, -1, x.shape[-1])
         taps = taps.unsqueeze(-2).expand(*taps.shape[:-1], rows.shape[1], taps.shape[-1])
     else:
-        if x.dim() < 2:
-            raise ValueError(f"[rtf::convolve] x has shape {list(x.shape)}; (..., channels, length) is needed for a "
-                             f"kernel of shape {list(taps.shape)}")  # fmt: skip
         rows = x.reshape(-1, *x.shape[-2:])
     y: Tensor = ops.convolve(rows.transpose(1, 2), taps, bidirectional)
     return y.transpose(1, 2).reshape(x.shape)
 
 
-def _between(operator: Callable[..., Any], filter: Any, length: int) -> tuple[Tensor, Tensor, Tensor]:
+def _between(operation: str, filter: Any, form: type[Any], length: int) -> tuple[Tensor, Tensor, Tensor]:
     """a, and what the operator makes of b and h0, with rows where the filter has them."""
-    a, b, h0 = _coefficients(operator.__name__, filter.a, filter.b, filter.h0)
+    if type(filter) is not form:
+        raise ValueError(f"[rtf::{operation}] the filter is not an rtf.{form.__name__}")
+    operator, length = getattr(ops, operation), _count(operation, "length", length)
+    a, b, h0 = _coefficients(operation, filter.a, filter.b, filter.h0)
     assert h0 is not None
     if b.dim() == 2:
         return a, *operator(a, b, h0, length)
@@ -133,15 +189,16 @@ def _between(operator: Callable[..., Any], filter: Any, length: int) -> tuple[Te
 
 
 def correct(trained: TrainedTransferFunction) -> TransferFunction:
-    return TransferFunction(*_between(ops.correct, trained, trained.length))
+    length = getattr(trained, "length", 1)  # of what has none nothing is computed
+    return TransferFunction(*_between("correct", trained, TrainedTransferFunction, length))
 
 
 def wrap(filter: TransferFunction, length: int) -> TrainedTransferFunction:
-    return TrainedTransferFunction(*_between(ops.wrap, filter, length), length)
+    return TrainedTransferFunction(*_between("wrap", filter, TransferFunction, length), length)
 
 
 def _response(operation: str, a: Any, b: Any, h0: Any, points: Any, whole: bool) -> tuple[Tensor, Tensor]:
-    found = None if is_form(a) and not list(_tensors(a)) else _rational(operation, a, b, h0)
+    found = None if is_form(a) and not list(_tensors(a)) else _rational(operation, a, b, h0, points)
     if found is None:
         angles, response = _through_numpy(getattr(toolbox, operation), a, b, h0, points=points, whole=whole)
         return angles, response
@@ -149,6 +206,10 @@ def _response(operation: str, a: Any, b: Any, h0: Any, points: Any, whole: bool)
         points = torch.from_numpy(toolbox.grid(operation, points, whole)).to(found[0].device)
     elif whole:
         raise ValueError(f"[rtf::{operation}] whole is for a number of points; here points are angles")
+    elif points.dim() != 1:
+        shape = list(points.shape)
+        raise ValueError(f"[rtf::{operation}] points has shape {shape}; a number or (angles) is needed")
+    points = _real(operation, "points", points, found[0].device)
     return points, getattr(ops, operation)(*found, points)
 
 

@@ -22,14 +22,17 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._dispatch import count, numbers, packed, samples, states, tensors_too, unpacked
-from .forms import Array, Filter, TrainedTransferFunction, TransferFunction
+from ._dispatch import check_lfilter, count, is_form, numbers, packed, samples, states, tensors_too, unpacked
+from .forms import Array, Filter, PolynomialRatio, TrainedTransferFunction, TransferFunction
+from .toolbox import convert
 
 __all__ = ["convolve", "correct", "kernel", "lfilter", "wrap"]
 
 
 @tensors_too
-def lfilter(x: Array, a: Array, b: Array, h0: Array = None, zi: Array = None, return_zf: bool = False) -> Any:
+def lfilter(
+    x: Array, a: Array | Filter, b: Array = None, h0: Array = None, zi: Array = None, return_zf: bool = False
+) -> Any:
     """Filter a signal along its last axis, from rest or from a state.
 
     Parameters
@@ -37,7 +40,8 @@ def lfilter(x: Array, a: Array, b: Array, h0: Array = None, zi: Array = None, re
     x : (..., length), or (..., channels, length) where coefficients have rows
         float32 or float64; other real numbers become float64.
     a, b : denominator and numerator, vectors or rows
-        SciPy's where h0 is None, else (a_1, ..) and (b_1, ..); see the top of this module. Computed in float64.
+        SciPy's where h0 is None, else (a_1, ..) and (b_1, ..); see the top of this module. Computed in float64. Or a
+        filter of `rtf.forms` in place of a, without b and h0.
     h0 : number, or one a channel, optional
     zi : (..., order), optional
         SciPy's initial state, that of the transposed direct form divided by a_0: `scipy.signal.lfilter_zi` and the zf of
@@ -73,6 +77,11 @@ def lfilter(x: Array, a: Array, b: Array, h0: Array = None, zi: Array = None, re
     >>> rtf.lfilter([0.0, 0], a=[1, -0.5], b=[2, 1], zi=zf)
     array([1. , 0.5])
 
+    Or as a value, in any form:
+
+    >>> rtf.lfilter([1.0, 0, 0, 0], rtf.ZeroPoleGain(zeros=[-0.5], poles=[0.5], gain=2))
+    array([2. , 2. , 1. , 0.5])
+
     Two channels with a denominator of their own each:
 
     >>> x = np.ones((2, 3))
@@ -80,15 +89,29 @@ def lfilter(x: Array, a: Array, b: Array, h0: Array = None, zi: Array = None, re
     array([[1.  , 1.5 , 1.75],
            [1.  , 0.5 , 0.75]])
     """
+    if is_form(a):
+        packed("lfilter", a, b, h0)  # refuses b and h0 beside it
+        a, b, h0 = plain_coefficients(a)
+    check_lfilter(b, h0)
     x = samples("lfilter", "x", x)
     a, b = numbers("lfilter", "a", a), numbers("lfilter", "b", b)
     if h0 is not None:
         h0 = numbers("lfilter", "h0", h0)
     if zi is not None:
         order = max(np.shape(a)[-1:] + np.shape(b)[-1:], default=0) - (h0 is None)
-        zi = states("lfilter", "zi", zi, (*x.shape[:-1], order))
+        zi = states("lfilter", "zi", zi, (*x.shape[:-1], max(order, 0)))
     y, zf = _core.lfilter(x, a, b, h0, zi, return_zf)
     return (y, zf) if return_zf else y
+
+
+def plain_coefficients(filter: Any) -> tuple[Array, Array, Array]:
+    """a, b and h0 of a form."""
+    if isinstance(filter, PolynomialRatio):
+        return filter.a, filter.b, None
+    plain = filter if isinstance(filter, TransferFunction) else convert(filter, "tf")
+    if not isinstance(plain, TransferFunction):
+        raise ValueError("[rtf::lfilter] the filter has several inputs or outputs; one of each is needed")
+    return plain.a, plain.b, plain.h0
 
 
 @tensors_too

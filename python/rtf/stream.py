@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
-from ._dispatch import is_form, numbers, packed
+from ._dispatch import as_array, is_form, numbers, packed
 from .forms import Filter
 
 __all__ = ["Stream"]
@@ -83,7 +83,7 @@ class Stream:
 
     def step(self, x: ArrayLike) -> NDArray[Any]:
         """The answer (outputs) to one sample: (inputs), or a number where that is 1."""
-        answers: NDArray[Any] = self._stream.process(self._block("stream::step", np.asarray(x)[None]))
+        answers: NDArray[Any] = self._stream.process(self._block("stream::step", as_array(x)[None]))
         return answers.reshape(self.outputs)
 
     def process(self, x: ArrayLike) -> NDArray[Any]:
@@ -124,7 +124,7 @@ class Stream:
 
     def _block(self, operation: str, x: ArrayLike) -> NDArray[Any]:
         """(length, inputs) in the type that the model takes."""
-        block = np.asarray(x)
+        block = as_array(x)
         if block.ndim == 1 and self.inputs == 1:
             block = block[:, None]
         if self.vocabulary == 0:

@@ -133,7 +133,8 @@ def group_delay(
     -------
     angles : float64 (N)
     delay : float64 (N), or (channels, N) where coefficients have rows
-        nan where H is zero or infinite: the phase jumps there.
+        nan where H is zero or infinite: the phase jumps there. For tensors also so close to it that double precision
+        cannot tell.
 
     Examples
     --------
@@ -152,7 +153,10 @@ def grid(operation: str, points: int | Array, whole: bool) -> Array:
         return _core.angle_grid(count(operation, "points", points), whole)
     if whole:
         raise ValueError(f"[rtf::{operation}] whole is for a number of points; here points are angles")
-    return numbers(operation, "points", points)
+    angles = numbers(operation, "points", points)
+    if angles.ndim != 1:
+        raise ValueError(f"[rtf::{operation}] points has shape {angles.shape}; a number or (angles) is needed")
+    return angles
 
 
 @tensors_too

@@ -24,13 +24,21 @@ def condition(a, length):
 
 
 def assert_close(actual, expected, kappa, scale, dtype="f64"):
-    """To 1e-10 of the scale (1e-5 in float32), more where rounding in any form is amplified past that."""
+    """To 1e-10 of the scale (1e-5 in float32), more where rounding is amplified by over 1e6 (1e2) in any form."""
     assert actual.shape == expected.shape
     assert np.abs(actual - expected).max(initial=0) <= tolerance(kappa, dtype) * scale
 
 
 def size_of(*arrays):
     return max(np.abs(array).max(initial=1e-300) for array in arrays)
+
+
+def test_most_filters_are_held_to_1e_10():
+    rngs = [np.random.default_rng(seed) for seed in SEEDS]
+    lengths = [int(rng.choice(LENGTHS)) for rng in rngs]
+    conditions = [condition(draw(rng, length)[1], length) for rng, length in zip(rngs, lengths)]
+    assert np.mean(np.array(conditions) < 1e6) > 0.9
+    assert tolerance(0.999e6, "f64") == 1e-10
 
 
 @pytest.mark.parametrize("seed", SEEDS)
