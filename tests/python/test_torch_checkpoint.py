@@ -82,6 +82,16 @@ def test_an_exported_model_answers_as_the_loaded_one(runs, command):
     np.testing.assert_allclose(stream.process(tokens[0])[-8:], answers, atol=1e-4 * np.abs(answers).max())
 
 
+def test_without_torch(runs, command):
+    """What was exported streams; a checkpoint says what is missing."""
+    command("export", "copying", "-o", "alone.safetensors", "--stabilize", "refit")
+    code = ("import sys\nsys.modules['torch'] = None\nimport rtf\nprint(rtf.load('alone.safetensors').outputs)\n"
+            "try:\n    rtf.load('copying')\nexcept ImportError as error:\n    print(error)")  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], cwd=runs, capture_output=True, text=True, timeout=120)
+    wanted = "rtf.load needs PyTorch, which is not installed, for copying/checkpoints/best.safetensors: a checkpoint"
+    assert (done.returncode, done.stdout.splitlines()) == (0, ["6", wanted]), done.stderr
+
+
 def test_a_checkpoint_in_parts(runs, command):
     command("train", "delay.yaml", "model.channels=256", "model.denominators=64", "model.order=16", "train.epochs=1", "checkpoint.part_size=1", "--out", "parts")
     file = runs / "parts/checkpoints/latest.safetensors"
