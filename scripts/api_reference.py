@@ -16,6 +16,7 @@ Made of the docstrings of the package by `scripts/api_reference.py`; the tests h
 # Where names are defined, and under which name they are public.
 MODULES = {
     "functions": "rtf",
+    "response": "rtf",
     "toolbox": "rtf",
     "forms": "rtf",
     "stream": "rtf",

@@ -1,7 +1,8 @@
 """Rational transfer functions as layers and filters: H(z) = h0 + (b_1 w + ...) / (1 + a_1 w + ...), w = 1/z.
 
-Functions take NumPy arrays or tensors and give back the same kind (`rtf.functions`, `rtf.toolbox`); filters in other
-forms are the values of `rtf.forms`. `rtf.Stream` runs an exported model sample by sample. None of these needs PyTorch:
+Functions take NumPy arrays or tensors and give back the same kind (`rtf.functions`, `rtf.response`, `rtf.toolbox`);
+filters in other forms are the values of `rtf.forms`. `rtf.Stream` runs an exported model sample by sample. None of
+these needs PyTorch:
 `rtf.RTF`, `rtf.nn` and, for what `rtf train` left behind, `rtf.load`, which do, are imported when they are first used.
 """
 
@@ -22,6 +23,7 @@ from .forms import (
     ZeroPoleGain,
 )
 from .functions import convolve, correct, kernel, lfilter, wrap
+from .response import freqz, group_delay, poles
 from .stream import Stream
 from .toolbox import (
     ConversionReport,
@@ -30,9 +32,6 @@ from .toolbox import (
     Stabilized,
     convert,
     fit,
-    freqz,
-    group_delay,
-    poles,
     reduce,
     stabilize,
 )

@@ -1,4 +1,4 @@
-"""The functions of `rtf.functions` and `rtf.toolbox` for tensors: the same arguments, over `torch.ops.rtf`.
+"""The functions of `rtf.functions`, `rtf.response` and `rtf.toolbox` for tensors: the same arguments, over `torch.ops.rtf`.
 
 `lfilter`, `convolve`, `freqz`, `group_delay`, `correct` and `wrap` have gradients, and so has `kernel` with the methods
 'auto' and 'wrapped'; forms other than tf and ba are read without any, as everything is by the other functions: they go
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import functions, toolbox
+from . import functions, response, toolbox
 from ._dispatch import as_array, check_lfilter, count, is_form
 from ._library import ops
 from .forms import Array, Filter, PolynomialRatio, TrainedTransferFunction, TransferFunction
@@ -200,10 +200,10 @@ def wrap(filter: TransferFunction, length: int) -> TrainedTransferFunction:
 def _response(operation: str, a: Any, b: Any, h0: Any, points: Any, whole: bool) -> tuple[Tensor, Tensor]:
     found = None if is_form(a) and not list(_tensors(a)) else _rational(operation, a, b, h0, points)
     if found is None:
-        angles, response = _through_numpy(getattr(toolbox, operation), a, b, h0, points=points, whole=whole)
-        return angles, response
+        angles, values = _through_numpy(getattr(response, operation), a, b, h0, points=points, whole=whole)
+        return angles, values
     if not isinstance(points, Tensor):
-        points = torch.from_numpy(toolbox.grid(operation, points, whole)).to(found[0].device)
+        points = torch.from_numpy(response.grid(operation, points, whole)).to(found[0].device)
     elif whole:
         raise ValueError(f"[rtf::{operation}] whole is for a number of points; here points are angles")
     elif points.dim() != 1:
@@ -222,7 +222,7 @@ def group_delay(a: Any, b: Any = None, h0: Any = None, *, points: Any = 512, who
 
 
 def poles(a: Array | Filter, b: Array = None, h0: Array = None) -> Any:
-    return _through_numpy(toolbox.poles, a, b, h0)
+    return _through_numpy(response.poles, a, b, h0)
 
 
 def convert(filter: Filter, to: str, **options: Any) -> Any:

@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from . import functions, toolbox
+from . import response as responses
 from ._dispatch import is_form
 from .forms import Array, Filter, PolynomialRatio, TrainedTransferFunction, TransferFunction
 
@@ -91,7 +92,7 @@ def magnitude(
     >>> axes.lines[0].get_ydata().round(2)
     array([ 6.02,  2.65, -0.97, -2.92])
     """
-    angles, response = toolbox.freqz(_given(a), b, h0, points=points)
+    angles, response = responses.freqz(_given(a), b, h0, points=points)
     with np.errstate(divide="ignore"):
         decibels = 20 * np.log10(np.abs(_array(response)))
     axes = _curves(angles, decibels, "magnitude in dB", points, ax, style)
@@ -113,7 +114,7 @@ def phase(
     >>> axes.lines[0].get_ydata()
     array([ 0. , -0.5, -1. , -1.5])
     """
-    angles, response = toolbox.freqz(_given(a), b, h0, points=points)
+    angles, response = responses.freqz(_given(a), b, h0, points=points)
     return _curves(angles, np.unwrap(np.angle(_array(response))) / np.pi, "phase / π", points, ax, style)
 
 
@@ -129,7 +130,7 @@ def group_delay(
     >>> axes.lines[0].get_ydata()
     array([2., 2., 2., 2.])
     """
-    angles, delay = toolbox.group_delay(_given(a), b, h0, points=points)
+    angles, delay = responses.group_delay(_given(a), b, h0, points=points)
     return _curves(angles, _array(delay), "group delay in samples", points, ax, style)
 
 
@@ -162,7 +163,7 @@ def pole_zero(
     (array([0.6, 0.6]), array([-0.4,  0. ]))
     """
     a = _given(a)
-    marks = {"x": _roots(toolbox.poles(a, b, h0))}
+    marks = {"x": _roots(responses.poles(a, b, h0))}
     if zeros and (b is not None or is_form(a)):
         marks["o"] = _zeros(a, b, h0)
     axes = _axes(ax, "real part", "imaginary part")

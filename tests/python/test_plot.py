@@ -175,3 +175,13 @@ except ImportError as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "[1.]\nrtf.plot needs matplotlib, which is not installed\n"), done.stderr
+
+
+def test_tensors_and_the_published_layer():
+    """Angles that are the only tensor, and a layer for its filter."""
+    torch = need_torch_half()
+    angles = torch.tensor([0.1, 0.2])
+    assert rtf.plot.magnitude([1, -0.5], [1], points=angles).lines[0].get_xdata().shape == (2,)
+    layer = rtf.RTF(2, 3, 16, init="montel")
+    assert len(rtf.plot.impulse(layer).lines) >= 1
+    rtf.plot.pole_zero(layer)
