@@ -115,6 +115,8 @@ def test_the_wheel_has_what_it_needs_and_no_more():
     assert {file.suffix for file in files if FOLDER in file.parents} <= allowed
     commands = {file.name for file in files if file.parent == Path(sysconfig.get_path("scripts"))}
     assert commands == ({"rtf", "rtf-train"} if "librtf_torch.so" in beside else {"rtf"})
+    notices = next(file for file in files if file.name == "NOTICES").read_text()
+    assert all(name in notices for name in ("DUCC", "CLI11", "nanobind", "fmt", "Eigen", "Highway", "nlohmann-json", "yaml-cpp"))
     rest = {file.parent.name for file in files if FOLDER not in file.parents and file.name not in commands}
     assert all(name.endswith((".dist-info", "licenses")) for name in rest), rest
 
