@@ -70,7 +70,7 @@ def filters(order, device):
     ours = lambda: rtf.lfilter(x, a, b)
     peer = lambda: torch_filter.lfilter(x, a, b, clamp=False)
     error = (ours() - peer()).abs().max() / peer().abs().max()
-    return backward(ours, (x, a, b)), backward(peer, (x, a, b)), float(error.detach())
+    return backward(ours, (x, a, b)), backward(peer, (x, a, b)), error.item()
 
 
 def layers(device, wrapped):
@@ -84,7 +84,7 @@ def layers(device, wrapped):
             parameter.data.copy_(dict(ours.named_parameters())[name])
     for module in (ours, peer):
         module.eval()
-    error = float((ours(x) - peer(x)).abs().max() / peer(x).abs().max())
+    error = ((ours(x) - peer(x)).abs().max() / peer(x).abs().max()).item()
     for module in (ours, peer):
         module.train()
     return (backward(lambda: ours(x), (x, *ours.parameters())), backward(lambda: peer(x), (x, *peer.parameters())), error)

@@ -22,6 +22,8 @@ Rational rational(const char* operation, const Tensor& a, const Tensor& b, const
                     "; a number or (channels) is needed");
   TORCH_CHECK_VALUE(h0 || (a.sym_size(-1) > 0 && b.sym_size(-1) > 0), "[rtf::", operation, "] a and b have shapes ",
                     a.sym_sizes(), " and ", b.sym_sizes(), "; a_0 and b_0 are needed, or h0 in their place");
+  TORCH_CHECK_VALUE(!h0 || a.sym_size(-1) == b.sym_size(-1), "[rtf::", operation, "] a has ", a.sym_size(-1),
+                    " coefficients and b has ", b.sym_size(-1), "; beside h0 both have as many as the order");
   // In double whatever they are: what is divided and subtracted here is filtered with.
   const auto rows = [](const Tensor& c) { return (c.dim() == 1 ? c.unsqueeze(0) : c).to(at::kDouble); };
   Rational r{rows(a), rows(b), h0 ? h0->to(at::kDouble).reshape({-1}) : Tensor(),
@@ -36,9 +38,11 @@ Rational rational(const char* operation, const Tensor& a, const Tensor& b, const
 
   if (!h0) {
     const Tensor first = r.a.slice(1, 0, 1);
-    if (first.is_cpu() && !at::isTensorSubclassLike(first))
-      TORCH_CHECK_VALUE(first.ne(0).all().item<bool>(), "[rtf::", operation,
-                        "] a_0 is 0; nothing can be divided by it");
+    if (first.is_cpu() && !at::isTensorSubclassLike(first)) {
+      const Tensor zero = first.eq(0).nonzero();
+      TORCH_CHECK_VALUE(zero.size(0) == 0, "[rtf::", operation, "] a_0 of denominator ", zero[0][0].item<int64_t>(),
+                        " is 0; it must not be");
+    }
     r.a = r.a.slice(1, 1) / first;
     r.b = r.b / for_channels(first, channels);
     r.h0 = r.b.select(1, 0);

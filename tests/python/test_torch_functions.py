@@ -223,7 +223,8 @@ def test_what_has_no_gradient_is_that_of_numpy():
 def test_refusals():
     x, a, b = torch.randn(2, 8), torch.tensor([1.0, -0.5]), torch.tensor([1.0])
     table = [
-        (lambda: rtf.lfilter(x, torch.tensor([0.0, 1.0]), b), r"\[rtf::lfilter\] a_0 is 0"),
+        (lambda: rtf.lfilter(x, torch.tensor([[1.0, 1.0], [0.0, 1.0]]), b), r"\[rtf::lfilter\] a_0 of denominator 1 is 0; it must not be"),
+        (lambda: rtf.lfilter(x, a, b, 1.0), r"\[rtf::lfilter\] a has 2 coefficients and b has 1; beside h0 both have as many"),
         (lambda: rtf.lfilter(x, a[:0], b), r"\[rtf::lfilter\] a and b have shapes \[0\] and \[1\]; a_0 and b_0 are needed"),
         (lambda: rtf.lfilter(x, a[None, None], b), r"\[rtf::lfilter\] a and b have shapes \[1, 1, 2\] and \[1\]"),
         (lambda: rtf.lfilter(x, torch.ones(3, 2), b), r"\[rtf::lfilter\] x has shape \[2, 8\]; \(..., 3, length\) is needed"),
@@ -231,7 +232,7 @@ def test_refusals():
         (lambda: rtf.lfilter(torch.tensor(1.0), a, b), r"\[rtf::lfilter\] x has shape \[\]; \(..., length\) is needed"),
         (lambda: rtf.lfilter(torch.zeros(2, 8, dtype=torch.long), a, b), r"\[rtf::filter\] Long numbers"),
         (lambda: rtf.lfilter(torch.randn(1, 500), torch.tensor([1.0, -3.0]), b), r"\[rtf::filter\] over 500 samples rounding would grow"),
-        (lambda: rtf.lfilter(x, a, torch.ones(2, 1), torch.ones(3)), r"\[rtf::lfilter\] a, b and h0 are for 1, 2 and 3 channels; b and h0 need as many"),
+        (lambda: rtf.lfilter(x, b, torch.ones(2, 1), torch.ones(3)), r"\[rtf::lfilter\] a, b and h0 are for 1, 2 and 3 channels; b and h0 need as many"),
         (lambda: rtf.lfilter(x, torch.ones(3, 1), torch.ones(2, 1), 1.0), r"\[rtf::lfilter\] a, b and h0 are for 3, 2 and 1 channels"),
         (lambda: rtf.kernel(a, length=4), r"\[rtf::kernel\] b is missing"),
         (lambda: rtf.kernel(a, b, length=0), r"length"),
