@@ -2,7 +2,7 @@
 
 Functions take NumPy arrays or tensors and give back the same kind (`rtf.functions`, `rtf.toolbox`); filters in other
 forms are the values of `rtf.forms`. `rtf.Stream` runs an exported model sample by sample. None of these needs PyTorch:
-`rtf.RTF`, `rtf.nn` and `rtf.load`, which do, are imported when they are first used.
+`rtf.RTF`, `rtf.nn` and, for what `rtf train` left behind, `rtf.load`, which do, are imported when they are first used.
 """
 
 from __future__ import annotations

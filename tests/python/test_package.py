@@ -37,7 +37,7 @@ def test_numpy_functions_need_no_torch():
     assert (done.returncode, done.stdout) == (0, "[1.   0.5  0.25] [0. 1.]\n[0.] False\n"), done.stderr
 
 
-@pytest.mark.parametrize("name", ["RTF", "nn", "load"])
+@pytest.mark.parametrize("name", ["RTF", "nn"])
 def test_what_needs_torch_says_so(name):
     done = run(WITHOUT_TORCH + f"import rtf\ntry:\n    rtf.{name}\nexcept ImportError as error:\n    print(error)")
     assert (done.returncode, done.stdout) == (0, f"rtf.{name} needs PyTorch, which is not installed\n"), done.stderr
