@@ -18,8 +18,9 @@ namespace {
 
 using Values = std::vector<double>;
 
-// Above this order transforms, whose cost does not grow with it, are faster.
-constexpr std::size_t recurrence_order = 256;
+// Past this order transforms, whose cost does not grow with it, are faster: from 1200 to 2500 on for many channels, from
+// 700 on for one (AMD EPYC of the Zen 4 generation, AVX-512).
+constexpr std::size_t recurrence_order = 1024;
 
 // One convolution_vjp with kernels (channels, length), accumulated into the gradient of the signal; returns the
 // kernels'.

@@ -103,7 +103,7 @@ def test_lfilter_has_all_gradients(sizes):
     assert check(lambda x, a, b, h0, zi: rtf.lfilter(x, a, b, h0, zi, return_zf=True), each)
 
 
-@pytest.mark.parametrize("order", [1, 8, 64, 300])
+@pytest.mark.parametrize("order", [1, 8, 64, 300, 1100])
 @pytest.mark.parametrize("dtype, bound", [(torch.float64, 1e-10), (torch.float32, 1e-5)])
 def test_gradients_of_lfilter_are_those_of_convolutions(order, dtype, bound):
     """Filtering is convolving with the exact kernel: another way to the same gradients, for orders on either side of the
