@@ -2,18 +2,20 @@
 PREFIX ?= $(CURDIR)/build/install
 TOOLS = PATH="$(CURDIR)/.venv/bin:$$PATH"
 
-.PHONY: help setup setup-core setup-fuzz build build-cuda-all core test test-core test-long test-asan test-tsan test-cuda fuzz bench bench-cuda demo audio sensor install install-core format clean
+.PHONY: help setup setup-core setup-fuzz build build-cuda-all core test test-core test-long test-asan test-tsan test-cuda test-wheel python fuzz bench bench-cuda demo audio sensor install install-core format clean
 
 help:
 	@echo "make demo                 set up, build, take a tour of the command, train a small model, deploy it"
 	@echo "make audio | sensor       a product: a voice in a measured room | digits that come in pixel by pixel"
 	@echo "make test                 set up, build and run every test"
 	@echo "make build | core         build everything | the torch-free part"
+	@echo "make python               the Python package into .venv: import rtf, and the command"
 	@echo "make build-cuda-all       everything for A100 and for B200, in build/sm_80 and build/sm_100"
 	@echo "make test-core            the torch-free tests"
 	@echo "make test-long            10,000 random cases against long double, the small experiments (minutes)"
 	@echo "make test-asan, test-tsan the tests under AddressSanitizer + UBSan, ThreadSanitizer"
 	@echo "make test-cuda            the tests on the GPU, and compute-sanitizer"
+	@echo "make test-wheel           the Python package in a fresh environment, outside this folder (downloads PyTorch)"
 	@echo "make fuzz SECONDS=600      every reader of files fed with damaged ones, so long each (needs clang)"
 	@echo "make bench                side by side with PyTorch and SciPy"
 	@echo "make bench-cuda           the GPU side by side with PyTorch and JAX"
@@ -68,6 +70,13 @@ test-tsan: build/tsan/build.ninja
 
 test-cuda: build
 	@scripts/test_cuda.sh build/release
+
+# For the PyTorch of .venv, which is there: nothing is downloaded.
+python: setup
+	@$(TOOLS) .venv/bin/pip install --disable-pip-version-check --no-build-isolation --no-deps .
+
+test-wheel: setup
+	@scripts/test_wheel.sh
 
 SECONDS ?= 600
 fuzz: build/fuzz/build.ninja

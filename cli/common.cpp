@@ -60,10 +60,6 @@ AnyTransferFunction coefficients_or_hint(AnyFilter file, const std::string& path
   }
 }
 
-bool is_ratio(const System& channel) {
-  return std::holds_alternative<TransferFunction>(channel) || std::holds_alternative<PolynomialRatio>(channel);
-}
-
 namespace {
 
 bool are_one_file(const std::string& first, const std::string& second) {

@@ -66,8 +66,6 @@ const Coefficients& coefficients(const AnyTransferFunction& filter);
 
 // to_coefficients(), whose refusal of channels that doubles do not hold so ends with a hint at what can be done.
 AnyTransferFunction coefficients_or_hint(AnyFilter file, const std::string& path, const std::string& hint);
-// Whether a channel is written as the ratio of two polynomials, tf or ba; every other form has poles of its own.
-bool is_ratio(const System& channel);
 
 // Throws when `path` cannot be written, or when it is the file that the command is about: what it writes is no filter.
 void check_result(const CommonOptions& options, const std::string& path, const char* command);

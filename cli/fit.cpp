@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <map>
 
 #include "common.h"
 #include "core/array_bytes.h"
 #include "core/atomic_file.h"
+#include "core/option_names.h"
 #include "progress_executor.h"
 #include "radius_text.h"
 
@@ -76,8 +76,6 @@ void print_rows(const std::vector<Row>& rows, const std::vector<std::vector<doub
 }
 
 void run(const KernelFitOptions& options) {
-  static const std::map<std::string, FitMethod> methods = {
-      {"hankel", FitMethod::hankel}, {"prony", FitMethod::prony}, {"iterative", FitMethod::iterative}};
   check_result(options, options.output, "fit");
   const Array kernel = read_kernel(options.filter);
   const std::size_t channels = kernel.shape.size() == 1 ? 1 : kernel.shape[0], length = kernel.shape.back();
@@ -87,7 +85,8 @@ void run(const KernelFitOptions& options) {
                      (options.order + 1 < length ? 2 * order * static_cast<double>(length) : 0),
                  fmt::format("{}: a fit of order {}", options.filter, options.order));
   ProgressExecutor executor(default_executor(), options.quiet);
-  const FitOptions how{options.order, methods.at(options.method), options.shared ? std::size_t{1} : 0};
+  const FitOptions how{options.order, option_value("fit", "--method", fit_methods, options.method),
+                       options.shared ? std::size_t{1} : 0};
   std::vector<Row> rows;
   std::vector<std::vector<double>> hankel;
   if (options.to == "ss") {

@@ -141,9 +141,7 @@ void run(const FreqzOptions& options) {
   require_memory(2 * static_cast<double>(channels) * static_cast<double>(options.points),
                  fmt::format("{}: a response of {} channels at {} points", options.filter, channels, options.points));
 
-  std::vector<double> angles(options.points);
-  const double step = (options.whole ? 2 : 1) * std::numbers::pi / static_cast<double>(options.points);
-  for (std::size_t k = 0; k < angles.size(); ++k) angles[k] = step * static_cast<double>(k);
+  const std::vector<double> angles = angle_grid(options.points, options.whole);
   const std::vector<std::size_t> shape = {channels, options.points};
   // All that can fail comes before the first file gets its name.
   std::optional<StagedFile> delay;

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "common.h"
 #include "core/array_bytes.h"
@@ -35,23 +34,6 @@ void add_options(CLI::App& command, KernelOptions& options) {
   add_output(command, options.output, "npy file for the kernels, shape (channels, N)");
 }
 
-KernelMethod kernel_method(const std::string& name) {
-  static const std::map<std::string, KernelMethod> methods = {{"auto", KernelMethod::automatic},
-                                                              {"recurrence", KernelMethod::recurrence},
-                                                              {"division", KernelMethod::division},
-                                                              {"newton", KernelMethod::newton}};
-  return methods.at(name);
-}
-
-std::vector<double> compute(const RunnableFilter& filter, const KernelOptions& options) {
-  if (options.method == "auto") return kernel_of(options.filter, filter, options.length);
-  const auto* trained = std::get_if<TrainedTransferFunction>(&filter);
-  if (options.method == "wrapped" && trained) return kernel(*trained, options.length);
-  const TransferFunction plain = coefficients_of(options.filter, filter);
-  if (options.method == "wrapped") return wrapped_kernel(TrainedTransferFunction{plain, options.length});
-  return exact_kernel(plain, options.length, kernel_method(options.method));
-}
-
 // Algorithm 1 does not amplify rounding, and kernels of factors come from 106 bits.
 std::string rounding_warning(const RunnableFilter& filter, const KernelOptions& options,
                              const std::vector<double>& kernels) {
@@ -72,7 +54,8 @@ void run(const KernelOptions& options) {
   require_memory(static_cast<double>(channels) * points,
                  fmt::format("{}: a kernel of {} channels and {:.0f} points", options.filter, channels, points));
 
-  std::vector<double> kernels = naming(options.filter, [&] { return compute(filter, options); });
+  std::vector<double> kernels =
+      naming(options.filter, [&] { return kernel_of(options.filter, filter, options.length, options.method); });
   if (!options.quiet) warn(options, "kernel", rounding_warning(filter, options, kernels));
   if (options.step) kernels = step_response(std::move(kernels), options.length);
   const Array array{{channels, options.length}, std::move(kernels), data_type(options.dtype)};

@@ -6,8 +6,8 @@
 #include <numbers>
 
 #include "common.h"
+#include "core/pole_groups.h"
 #include "radius_text.h"
-#include "rtf/stability.h"
 
 namespace rtf::cli {
 namespace {
@@ -21,57 +21,13 @@ void add_options(CLI::App& command, PolesOptions& options) {
                    "print {\"groups\": [{\"radius\": .., \"stable\": .., \"poles\": [[re, im], ..]}, ..]}");
 }
 
-struct Group {
-  std::vector<std::complex<double>> poles;
-  double radius;
-  bool stable;
-};
-
-Group group_of(std::span<const double> a) {
-  TransferFunction tf = make_coefficients(1, 1, a.size());
-  tf.a.assign(a.begin(), a.end());
-  return {poles(System(tf)), pole_radius(a), is_stable(a)};
-}
-
 // What is too large for decimals is not written out in them.
 std::string place(double x) { return std::abs(x) < 1e6 ? fmt::format("{:.12f}", x) : fmt::format("{:.12e}", x); }
-
-// Every channel of a form that is not coefficients has its own poles, whether or not doubles hold those.
-std::vector<Group> groups_of(const std::string& path) {
-  AnyFilter file = read_any_filter(path);
-  // Several inputs and outputs have one denominator.
-  if (const auto* mimo = std::get_if<MimoTransferFunction>(&file)) return {group_of(mimo->a)};
-  if (const auto* matrices = std::get_if<StateSpace>(&file)) {
-    StateSpace system = *matrices;
-    system.inputs = system.outputs = 1;  // whatever goes in and comes out, the poles are those of A
-    system.B.assign(system.order, 1.0);
-    system.C = system.B;
-    system.D = {0.0};
-    return {naming(path, [&] {
-      return Group{poles(System(system)), pole_radius(System(system)), is_stable(System(system))};
-    })};
-  }
-  std::vector<Group> groups;
-  if (const auto* systems = std::get_if<std::vector<System>>(&file); systems && !is_ratio(systems->front())) {
-    for (const System& system : *systems)
-      groups.push_back(naming(path, [&] { return Group{poles(system), pole_radius(system), is_stable(system)}; }));
-    return groups;
-  }
-  const AnyTransferFunction filter = to_coefficients(std::move(file), path);
-  const Coefficients& c = coefficients(filter);
-  require_memory(static_cast<double>(c.order) * static_cast<double>(c.order),
-                 fmt::format("{}: eigenvalues at order {}", path, c.order));
-  for (std::size_t g = 0; g < c.groups; ++g) {
-    const std::span<const double> a(c.a.data() + g * c.order, c.order);
-    groups.push_back(group_of(a));
-  }
-  return groups;
-}
 
 void run(const PolesOptions& options) {
   nlohmann::ordered_json groups = nlohmann::ordered_json::array();
   std::size_t g = 0;
-  for (const auto& [roots, radius, stable] : groups_of(options.filter)) {
+  for (const auto& [roots, radius, stable] : pole_groups(options.filter, read_any_filter(options.filter))) {
     if (options.json) {
       auto list = nlohmann::ordered_json::array();
       for (const auto& pole : roots) list.push_back({pole.real(), pole.imag()});

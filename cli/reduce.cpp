@@ -74,9 +74,8 @@ std::vector<StateSpace> read_systems(const std::string& path) {
     channels = *systems;
   } else {
     const auto* trained = std::get_if<TrainedTransferFunction>(&filter);
-    const TransferFunction tf =
-        plain_filter(path, trained ? AnyTransferFunction(*trained) : std::get<TransferFunction>(filter));
-    for (std::size_t c = 0; c < tf.channels; ++c) channels.push_back(select_channel(tf, c));
+    channels = split_channels(
+        plain_filter(path, trained ? AnyTransferFunction(*trained) : std::get<TransferFunction>(filter)));
   }
   std::vector<StateSpace> result;
   for (std::size_t c = 0; c < channels.size(); ++c)

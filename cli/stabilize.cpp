@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "common.h"
 #include "core/atomic_file.h"
+#include "core/option_names.h"
 #include "progress_executor.h"
 #include "radius_text.h"
 #include "rtf/stability.h"
@@ -15,7 +15,6 @@
 namespace rtf::cli {
 namespace {
 
-constexpr std::size_t plain_length = 1000;
 constexpr double tolerated_change = 1e-6;  // of |H|, by reflect, which is to keep it
 
 struct StabilizeOptions : CommonOptions {
@@ -33,7 +32,7 @@ void add_options(CLI::App& command, StabilizeOptions& options) {
   add_count(command, "--length", options.length,
             fmt::format(
                 "samples of the kernel to fit and compare (default: {} for a plain filter; a trained one has its own)",
-                plain_length));
+                usual_kernel_length));
   add_output(
       command, options.output,
       "filter file to write, JSON or .safetensors; a trained filter stays trained, and in JSON reflect keeps the "
@@ -88,14 +87,8 @@ void finish(const StabilizeOptions& options, const Value& before, const Stabiliz
                radius_text(radii[c].after), after.error[c], after.reflect_error[c]);
 }
 
-// Products of factors have their poles reflected as they are: coefficients may not hold them.
-bool has_own_poles(const System& channel) {
-  const auto* zpk = std::get_if<ZeroPoleGain>(&channel);
-  return zpk ? zpk->h0 == 0 : std::holds_alternative<SecondOrderSections>(channel);
-}
-
 void reflect_factors(const StabilizeOptions& options, const std::vector<System>& systems) {
-  const std::size_t length = options.length == 0 ? plain_length : options.length;
+  const std::size_t length = options.length == 0 ? usual_kernel_length : options.length;
   require_memory(static_cast<double>(length), fmt::format("{}: reflect at length {}", options.filter, length));
   const auto after = naming(options.filter, [&] { return reflect(systems, length); });
   write_any_filter(options.output, after.value);
@@ -103,10 +96,8 @@ void reflect_factors(const StabilizeOptions& options, const std::vector<System>&
 }
 
 void run(const StabilizeOptions& options) {
-  static const std::map<std::string, StabilizeMethod> methods = {
-      {"reflect", StabilizeMethod::reflect}, {"refit", StabilizeMethod::refit}, {"montel", StabilizeMethod::montel}};
   check_output(options.output, "stabilize");
-  const StabilizeMethod method = methods.at(options.method);
+  const StabilizeMethod method = option_value("stabilize", "--method", stabilize_methods, options.method);
   AnyFilter file = read_any_filter(options.filter);
   const auto* systems = std::get_if<std::vector<System>>(&file);
   const bool factors = systems && std::all_of(systems->begin(), systems->end(), has_own_poles);
@@ -124,7 +115,7 @@ void run(const StabilizeOptions& options) {
     throw Error(ErrorCode::argument, "stabilize",
                 fmt::format("{} is trained at length {}, so its kernel has no other; --length is {}", options.filter,
                             trained->length, options.length));
-  const std::size_t length = trained ? trained->length : options.length == 0 ? plain_length : options.length;
+  const std::size_t length = trained ? trained->length : options.length == 0 ? usual_kernel_length : options.length;
   const Coefficients& c = coefficients(filter);
   const bool fits = method != StabilizeMethod::reflect && c.order < length;
   require_memory(

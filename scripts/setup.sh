@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=(g++ make git ca-certificates pkg-config python3 python3-venv ccache
+packages=(g++ make git ca-certificates pkg-config python3 python3-dev python3-venv ccache
   libeigen3-dev libhwy-dev libcli11-dev libfmt-dev nlohmann-json3-dev libpng-dev libgtest-dev libbenchmark-dev)
 requirements=(scripts/requirements.txt)
 if [ "${1:-}" = fuzz ]; then

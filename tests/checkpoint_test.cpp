@@ -32,6 +32,7 @@ Checkpoint example(double value = 0.1) {
                         {"model.decoder.bias", at::tensor({1e300, -0.0, 5e-324}, at::kDouble)},
                         {"optimizer.exp_avg.decoder.bias", at::zeros({0, 3}, at::kFloat)},
                         {"model.count", at::scalar_tensor(12345, at::kLong)}};
+  checkpoint.shape = {{"decoder", "last"}, {"outputs", "3"}};
   return checkpoint;
 }
 
@@ -51,6 +52,7 @@ TEST(Checkpoint, ReadsBackBitForBit) {
   EXPECT_EQ(in.position.loss_count, 4);
   EXPECT_EQ(in.position.seconds, 1e-7);
   EXPECT_EQ(in.config, out.config);
+  EXPECT_EQ(in.shape, out.shape);
   NamedTensors into;
   for (const auto& [name, tensor] : out.tensors) into.emplace_back(name, at::full_like(tensor, 9));
   load_tensors(in, into, "", "file");

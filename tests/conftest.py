@@ -1,6 +1,7 @@
 """How the tests start the programs. RTF_COMMAND names the command; the default is the release build.
 RTF_TORCH_LIBRARY names the library of operators and RTF_MODEL_RUNNER the program of model_runner.cpp; without them the
-tests that need PyTorch are skipped. RTF_LIBRARY names librtf.so and RTF_WRITE_MODELS the program of write_models.cpp."""
+tests that need PyTorch are skipped. RTF_LIBRARY names librtf.so and RTF_WRITE_MODELS the program of write_models.cpp,
+RTF_PYTHON_PACKAGE the folder that has the Python package."""
 
 import json
 import os
@@ -11,7 +12,7 @@ import pytest
 
 COMMAND = os.environ.get("RTF_COMMAND", str(Path(__file__).parent.parent / "build" / "release" / "rtf"))
 TIMEOUT = 900  # seconds of one command: a thread sanitizer on a machine with other work takes a hundred times as long
-ON_THE_GPU = Path(__file__).parent / "cuda"
+RUN_ALONE = [Path(__file__).parent / "cuda", Path(__file__).parent / "python"]
 
 
 def pytest_configure(config):
@@ -19,9 +20,9 @@ def pytest_configure(config):
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Those on the GPU are a run of their own: some of them are named like a file here."""
+    """Those on the GPU and those of the Python package are runs of their own: some are named like a file here."""
     asked = [Path(argument.split("::")[0]).resolve() for argument in config.args]
-    if collection_path == ON_THE_GPU and not any(ON_THE_GPU in (path, *path.parents) for path in asked):
+    if collection_path in RUN_ALONE and not any(collection_path in (path, *path.parents) for path in asked):
         return True
 
 

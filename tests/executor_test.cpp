@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -154,6 +156,32 @@ TEST(Executor, OneSettingForTheWholeLibrary) {
 }
 
 // Callers on several threads share the pool and the cached transforms.
+// A child of fork() has none of its parent's threads.
+TEST(Executor, AChildOfForkHasAPoolOfItsOwn) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer does not follow threads that start after a fork";
+#endif
+  const std::size_t before = rtf::threads();
+  const auto count = [] {
+    std::atomic<std::size_t> done = 0;
+    rtf::parallel_for(rtf::default_executor(), 1000, [&](std::size_t, std::size_t) { ++done; });
+    return done.load();
+  };
+  rtf::set_threads(3);
+  ASSERT_EQ(count(), 1000u);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::alarm(30);  // a child that waits for threads that are not there ends by it
+    ::_exit(count() == 1000 && rtf::threads() == 3 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(count(), 1000u);
+  rtf::set_threads(before);
+}
+
 TEST(Executor, IsSafeToCallFromSeveralThreads) {
   RandomFilters random(9);
   const rtf::TransferFunction tf = random.draw(6, 2, 5);

@@ -19,6 +19,8 @@ double dot(std::span<const double> x, std::span<const double> y) {
   return sum;
 }
 
+std::vector<float> narrow(const Values& values) { return {values.begin(), values.end()}; }
+
 // Sizes with every relation of order and length, shared and separate denominators.
 struct Sizes {
   explicit Sizes(RandomFilters& random)
@@ -134,13 +136,64 @@ TEST(Gradient, FilterWithInitialAndFinalState) {
                           offsets);
       return dot(wy, y) + dot(wx, xf);
     };
-    const auto gradient = rtf::filter_vjp<double>(tf, view(std::as_const(u).data()), x0, view(wy.data()), wx, offsets);
-    check_coefficients(loss, tf, gradient.coefficients);
-    EXPECT_LE(gradient_error(loss, u, gradient.u), gradient_tolerance) << "u";
-    if (from) {
-      EXPECT_LE(gradient_error(loss, x0, gradient.initial_state), gradient_tolerance) << "x0";
+    for (const auto method : {rtf::FilterMethod::recurrence, rtf::FilterMethod::fft}) {
+      SCOPED_TRACE(rtf::name(method));
+      const auto gradient =
+          rtf::filter_vjp<double>(tf, view(std::as_const(u).data()), x0, view(wy.data()), wx, offsets, method);
+      check_coefficients(loss, tf, gradient.coefficients);
+      EXPECT_LE(gradient_error(loss, u, gradient.u), gradient_tolerance) << "u";
+      if (from) {
+        EXPECT_LE(gradient_error(loss, x0, gradient.initial_state), gradient_tolerance) << "x0";
+      }
     }
   }
+}
+
+// Lengths of several chunks, channels of several tiles and a rest, samples in float and of other strides: the one
+// method for each instruction set against the other.
+TEST(Gradient, FilterByRecurrenceIsThatByTransforms) {
+  RandomFilters random(27);
+  const auto best = rtf::instruction_set();
+  for (int i = 0; i < 40; ++i) {
+    Sizes s(random);
+    s.length = random.integer(1, 700);
+    s.groups = random.integer(1, 3);
+    s.channels = s.groups * random.integer(1, 9);
+    s.order = random.integer(0, 40);
+    const std::size_t batch = random.integer(1, 3);
+    SCOPED_TRACE(testing::Message() << s.order << " " << s.length << " " << s.channels << " " << s.groups);
+    const TransferFunction tf = draw(random, s);
+    const std::vector<float> u = narrow(random.normals(batch * s.length * s.channels)),
+                             dy = narrow(random.normals(u.size()));
+    const Values wide_u(u.begin(), u.end()), wide_dy(dy.begin(), dy.end());
+    const Values x0 = random.normals(batch * s.channels * s.order), dx = random.normals(x0.size());
+    const auto turned = [&](const auto& x) { return rtf::length_last(x.data(), batch, s.channels, s.length); };
+    const auto other = rtf::filter_vjp<double>(tf, turned(wide_u), x0, turned(wide_dy), dx, {}, rtf::FilterMethod::fft);
+    const auto check = [&](const auto& one, double bound) {
+      EXPECT_LE(relative_error(one.u, other.u), bound);
+      EXPECT_LE(relative_error(one.initial_state, other.initial_state), 1e-10);
+      EXPECT_LE(relative_error(one.coefficients.a, other.coefficients.a), 1e-10);
+      EXPECT_LE(relative_error(one.coefficients.b, other.coefficients.b), 1e-10);
+      EXPECT_LE(relative_error(one.coefficients.h0, other.coefficients.h0), 1e-10);
+    };
+    for (const auto set : rtf::instruction_sets()) {
+      SCOPED_TRACE(rtf::name(set));
+      rtf::set_instruction_set(set);
+      check(rtf::filter_vjp<double>(tf, turned(wide_u), x0, turned(wide_dy), dx, {}, rtf::FilterMethod::recurrence),
+            1e-10);
+      // A gradient of float samples is double but for its own rounding, 2^-24.
+      check(rtf::filter_vjp<float>(tf, turned(u), x0, turned(dy), dx, {}, rtf::FilterMethod::recurrence), 1e-7);
+    }
+    rtf::set_instruction_set(best);
+  }
+}
+
+TEST(Gradient, FilterRefusesABlock) {
+  RandomFilters random(28);
+  const TransferFunction tf = draw(random, Sizes(random));
+  const Values u(tf.channels);
+  const auto signal = rtf::channels_last(u.data(), 1, 1, tf.channels);
+  EXPECT_THROW(rtf::filter_vjp<double>(tf, signal, {}, signal, {}, {}, rtf::FilterMethod::block), rtf::Error);
 }
 
 TEST(Gradient, CorrectionAndItsInverse) {

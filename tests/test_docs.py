@@ -3,10 +3,11 @@
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from conftest import COMMAND
+from conftest import COMMAND, from_environment
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -46,6 +47,22 @@ def test_readme_has_every_command_and_document():
     assert [file.name for file in DOCUMENTS[1:] if f"](docs/{file.name})" not in readme] == []
 
 
+def test_first_steps_in_python_run_as_printed(tmp_path):
+    package = from_environment("RTF_PYTHON_PACKAGE")
+    found = re.search(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", (ROOT / "docs" / "python.md").read_text(), re.MULTILINE | re.DOTALL)
+    environment = {**os.environ, "PYTHONPATH": package}
+    done = subprocess.run([sys.executable, "-c", found[1]], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, found[2]), done.stderr
+
+
+def test_python_has_every_function():
+    """docs/python.md names every function and value that the package shows."""
+    names = re.findall(r'^    "(\w+)",$', (ROOT / "python/rtf/__init__.py").read_text(), re.MULTILINE)
+    assert "lfilter" in names
+    text = (ROOT / "docs" / "python.md").read_text()
+    assert [name for name in names if name != "__version__" and not re.search(rf"`(rtf\.)?{name}\b", text)] == []
+
+
 def test_toolbox_has_every_command_that_takes_a_filter_apart():
     text = (ROOT / "docs" / "toolbox.md").read_text()
     commands = ("convert", "fit", "reduce", "stabilize", "freqz", "plot", "filter")
@@ -81,17 +98,24 @@ def test_links_lead_somewhere(document):
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_named_files_exist(document):
     """`src/core/fft.cpp` and the like; `rtf/kernel.h` and `rtf_torch/layer.h` are public headers. Names with < or * are patterns."""
-    for name in re.findall(r"`((?:src|include|cli|tests|bench|docs|examples|experiments|scripts|cmake|rtf|rtf_torch)/[\w./-]+)`", document.read_text()):
+    for name in re.findall(r"`((?:src|include|cli|tests|bench|docs|examples|experiments|scripts|cmake|python|rtf|rtf_torch)/[\w./-]+)`", document.read_text()):
         assert (ROOT / name).exists() or (ROOT / "include" / name).exists(), name
 
 
 def test_layout_has_every_source():
     """Each folder's section names the folder's files."""
     sections = dict(re.findall(r"^### `([\w/]+)/`\n(.*?)(?=^##)", (ROOT / "docs" / "layout.md").read_text(), re.MULTILINE | re.DOTALL))
-    for folder in ("src/c_api", "src/core", "src/cpu", "src/cuda", "src/data", "src/stream", "src/torch", "src/train", "cli"):
+    for folder in ("src/c_api", "src/core", "src/cpu", "src/cuda", "src/data", "src/python", "src/stream", "src/torch", "src/train", "cli"):
         sources = [file.relative_to(ROOT / folder) for file in (ROOT / folder).rglob("*.[ch]*")]
         assert sources
         assert [str(file) for file in sources if f"`{file.with_suffix('')}." not in sections[folder]] == []
+
+
+def test_layout_has_every_module_of_the_package():
+    section = re.search(r"^### `python/rtf/`\n(.*?)(?=^##)", (ROOT / "docs" / "layout.md").read_text(), re.MULTILINE | re.DOTALL)[1]
+    modules = [file.name for file in (ROOT / "python" / "rtf").glob("*.py")]
+    assert modules
+    assert [name for name in modules if f"`{name}`" not in section] == []
 
 
 def test_named_tests_exist():

@@ -86,9 +86,13 @@ Converted<MimoTransferFunction> to_mimo_transfer_function(const StateSpace& sour
                                                           const ConversionOptions& options = {});
 
 // One channel of several, and several of them as one value: of the largest order, with the denominators of
-// neighbouring channels shared where they are equal.
+// neighbouring channels shared where they are equal. And apart again.
 TransferFunction select_channel(const TransferFunction& tf, std::size_t channel);
 TransferFunction join_channels(std::span<const TransferFunction> channels);
+std::vector<System> split_channels(const TransferFunction& tf);
+
+// Whether a channel is written as the ratio of two polynomials, tf or ba; every other form has poles of its own.
+bool is_ratio(const System& channel);
 
 // The impulse response from the numbers of the form itself, in 106 bits inside. Throws when it overflows.
 std::vector<double> kernel(const System& system, std::size_t length);

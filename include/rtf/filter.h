@@ -64,7 +64,8 @@ void filter(const TransferFunction& tf, Signal<const T> u, Signal<std::type_iden
             std::span<const double> initial_state = {}, std::span<double> final_state = {}, FilterMethod method = FilterMethod::automatic,
             Offsets offsets = {});
 
-// Gradients of a loss through filter(): to the input, the initial state and the coefficients.
+// Gradients of a loss through filter(): to the input, the initial state and the coefficients. By recurrence, or by fft
+// for high orders and where the rounding bound of the recurrence does not hold.
 template <class T>
 struct FilterGradient {
   std::vector<T> u;                   // (batch, length, channels)
@@ -73,8 +74,16 @@ struct FilterGradient {
 };
 
 template <class T>
-FilterGradient<T> filter_vjp(const TransferFunction& tf, Signal<const T> u,
-                             std::span<const double> initial_state, Signal<const std::type_identity_t<T>> y_gradient,
-                             std::span<const double> final_state_gradient, Offsets offsets = {});
+FilterGradient<T> filter_vjp(const TransferFunction& tf, Signal<const T> u, std::span<const double> initial_state,
+                             Signal<const std::type_identity_t<T>> y_gradient,
+                             std::span<const double> final_state_gradient, Offsets offsets = {},
+                             FilterMethod method = FilterMethod::automatic);
+
+// The same with the gradient of u written where the caller says; `u` of the result is empty.
+template <class T>
+FilterGradient<T> filter_vjp(const TransferFunction& tf, Signal<const T> u, std::span<const double> initial_state,
+                             Signal<const std::type_identity_t<T>> y_gradient,
+                             std::span<const double> final_state_gradient, Signal<std::type_identity_t<T>> u_gradient,
+                             Offsets offsets, FilterMethod method = FilterMethod::automatic);
 
 }  // namespace rtf

@@ -11,6 +11,9 @@
 
 namespace rtf {
 
+// pi k / points for k = 0, 1, ..; around the whole circle 2 pi k / points.
+std::vector<double> angle_grid(std::size_t points, bool whole = false);
+
 // H(e^{i angle}) at angles in radians a sample, (channels, angles). Evaluated in 106 bits where double would lose more
 // than 1e-12: what is left is the rounding of e^{i angle} itself, 2^-53. Infinite where A vanishes, nan where N does
 // too.

@@ -17,6 +17,7 @@
 #include "rtf/init.h"
 #include "rtf/instruction_set.h"
 #include "rtf/kernel.h"
+#include "rtf/lfilter.h"
 #include "rtf/mimo.h"
 #include "rtf/model_file.h"
 #include "rtf/npy.h"

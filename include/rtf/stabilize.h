@@ -41,7 +41,12 @@ Stabilized<TransferFunction> stabilize(const TransferFunction& tf, StabilizeMeth
 Stabilized<TrainedTransferFunction> stabilize(const TrainedTransferFunction& trained, StabilizeMethod method,
                                               Executor& executor = default_executor());
 
-// reflect for channels that are given as products of factors, zpk with h0 = 0 or sos: the poles of the form itself are
+// What the command and Python compare kernels of a plain filter over, unless told otherwise.
+inline constexpr std::size_t usual_kernel_length = 1000;
+
+// Whether a channel is a product of factors: zpk with h0 = 0, or sos.
+bool has_own_poles(const System& channel);
+// reflect for such channels, whose coefficients doubles may not hold: the poles of the form itself are
 // mirrored, so that |H| is kept to the rounding of each of them. The kernels are those of the form.
 Stabilized<std::vector<System>> reflect(std::span<const System> channels, std::size_t length);
 

@@ -48,6 +48,17 @@ std::tuple<Tensor, Tensor> step(const Tensor& u, const Tensor& a, const Tensor& 
 std::tuple<Tensor, Tensor> prefill(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0,
                                    const OptionalTensor& state = {}, const OptionalTensor& lengths = {});
 
+// scipy.signal.lfilter(b, a, x, zi=zi) along the last dimension of x (..., length): y and, with return_zf, the final state
+// in SciPy's transposed form, float64 (..., order). Coefficients (coefficients) for all rows, or (channels, coefficients)
+// for x (..., channels, length). With h0 they start at a_1 and b_1: H = h0 + (b_1 w + ...) / (1 + a_1 w + ...).
+std::tuple<Tensor, Tensor> lfilter(const Tensor& x, const Tensor& a, const Tensor& b, const OptionalTensor& h0 = {},
+                                   const OptionalTensor& zi = {}, bool return_zf = false);
+
+// H at angles in radians a sample, complex128 (angles) or (channels, angles), and its delay -d arg H / d angle in
+// samples. Coefficients as in lfilter().
+Tensor freqz(const Tensor& a, const Tensor& b, const OptionalTensor& h0, const Tensor& angles);
+Tensor group_delay(const Tensor& a, const Tensor& b, const OptionalTensor& h0, const Tensor& angles);
+
 // Trained numerator at `length` -> plain numerator (b, h0), and back. float64 in and out keeps the digits.
 std::tuple<Tensor, Tensor> correct(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length);
 std::tuple<Tensor, Tensor> wrap(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length);

@@ -50,4 +50,14 @@ TransferFunction join_channels(std::span<const TransferFunction> channels) {
   return tf;
 }
 
+std::vector<System> split_channels(const TransferFunction& tf) {
+  std::vector<System> channels;
+  for (std::size_t c = 0; c < tf.channels; ++c) channels.push_back(select_channel(tf, c));
+  return channels;
+}
+
+bool is_ratio(const System& channel) {
+  return std::holds_alternative<TransferFunction>(channel) || std::holds_alternative<PolynomialRatio>(channel);
+}
+
 }  // namespace rtf

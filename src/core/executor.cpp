@@ -1,5 +1,7 @@
 #include "rtf/executor.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -113,8 +115,23 @@ std::size_t initial_threads() {
 }
 
 std::mutex pool_mutex;
+std::size_t threads_before_fork = 0;  // of a pool that a fork() has left without threads
+std::unique_ptr<Executor>& pool();
+
+// A child of fork() has none of the threads. The pool is left as it is, since its locks cannot be destroyed any more.
+void leave_pool() {
+  if (const auto* own = dynamic_cast<const ThreadPool*>(pool().get())) {
+    threads_before_fork = own->workers();
+    (void)pool().release();
+  }
+  pool_mutex.unlock();
+}
+
 std::unique_ptr<Executor>& pool() {
-  static std::unique_ptr<Executor> instance = make_thread_pool(initial_threads());
+  static std::unique_ptr<Executor> instance = [] {
+    ::pthread_atfork([] { pool_mutex.lock(); }, [] { pool_mutex.unlock(); }, leave_pool);
+    return make_thread_pool(initial_threads());
+  }();
   return instance;
 }
 
@@ -127,6 +144,7 @@ std::unique_ptr<Executor> make_thread_pool(std::size_t threads) {
 
 Executor& default_executor() {
   const std::lock_guard lock(pool_mutex);
+  if (!pool()) pool() = make_thread_pool(threads_before_fork);
   return *pool();
 }
 

@@ -111,6 +111,11 @@ std::vector<double> magnitude_changes(const std::vector<std::complex<double>>& b
   return changes;
 }
 
+bool has_own_poles(const System& channel) {
+  const auto* zpk = std::get_if<ZeroPoleGain>(&channel);
+  return zpk ? zpk->h0 == 0 : std::holds_alternative<SecondOrderSections>(channel);
+}
+
 Stabilized<std::vector<System>> reflect(std::span<const System> channels, std::size_t length) {
   Stabilized<std::vector<System>> result;
   for (std::size_t c = 0; c < channels.size(); ++c) {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "core/arguments.h"
 #include "core/circle_point.h"
@@ -87,6 +88,13 @@ CirclePoint circle_point(const CoefficientsView& tf, std::size_t channel, double
   if (std::isfinite(std::abs(wide.N))) return wide;
   constexpr int excess = 128;  // of gains next to the largest double, for 27 bits of Dekker's product and for sums
   return evaluate<DoubleDouble>(tf, channel, angle, excess).point;
+}
+
+std::vector<double> angle_grid(std::size_t points, bool whole) {
+  std::vector<double> angles(points);
+  const double step = (whole ? 2 : 1) * std::numbers::pi / static_cast<double>(points);
+  for (std::size_t k = 0; k < points; ++k) angles[k] = step * static_cast<double>(k);
+  return angles;
 }
 
 std::vector<std::complex<double>> frequency_response(const TransferFunction& tf, std::span<const double> angles) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/file_errors.h"
+#include "core/option_names.h"
 #include "core/rounding.h"
 #include "rtf/correction.h"
 #include "rtf/executor.h"
@@ -80,14 +81,16 @@ RunnableFilter coefficients_or_sections(Systems systems, const std::string& path
 
 }  // namespace
 
-RunnableFilter read_runnable_filter(const std::string& path) {
-  AnyFilter file = read_any_filter(path);
-  if (auto* systems = std::get_if<Systems>(&file)) {
+RunnableFilter to_runnable(AnyFilter filter, const std::string& path) {
+  if (auto* systems = std::get_if<Systems>(&filter)) {
     if (are_factors(*systems)) return std::move(*systems);
     return coefficients_or_sections(std::move(*systems), path);
   }
-  return std::visit([](auto&& tf) -> RunnableFilter { return std::move(tf); }, to_coefficients(std::move(file), path));
+  return std::visit([](auto&& tf) -> RunnableFilter { return std::move(tf); },
+                    to_coefficients(std::move(filter), path));
 }
+
+RunnableFilter read_runnable_filter(const std::string& path) { return to_runnable(read_any_filter(path), path); }
 
 RunnableFilter for_signals(RunnableFilter filter) {
   const auto* systems = std::get_if<Systems>(&filter);
@@ -187,7 +190,9 @@ double rounding_of_sections(const RunnableFilter& filter, std::size_t length) {
   return largest;
 }
 
-std::vector<double> kernel_of(const std::string& path, const RunnableFilter& filter, std::size_t length) {
+namespace {
+
+std::vector<double> automatic_kernel(const std::string& path, const RunnableFilter& filter, std::size_t length) {
   if (const auto* trained = std::get_if<TrainedTransferFunction>(&filter)) return kernel(*trained, length);
   const auto* systems = std::get_if<Systems>(&filter);
   if (!systems) return exact_kernel(coefficients_of(path, filter), length);
@@ -197,6 +202,18 @@ std::vector<double> kernel_of(const std::string& path, const RunnableFilter& fil
     std::copy(one.begin(), one.end(), kernels.begin() + static_cast<std::ptrdiff_t>(c * length));
   });
   return kernels;
+}
+
+}  // namespace
+
+std::vector<double> kernel_of(const std::string& path, const RunnableFilter& filter, std::size_t length,
+                              const std::string& method) {
+  const std::optional<KernelMethod> exact = option_value("kernel", "method", kernel_methods, method);
+  if (exact == KernelMethod::automatic) return automatic_kernel(path, filter, length);
+  const auto* trained = std::get_if<TrainedTransferFunction>(&filter);
+  if (!exact && trained) return kernel(*trained, length);
+  const TransferFunction plain = coefficients_of(path, filter);
+  return exact ? exact_kernel(plain, length, *exact) : wrapped_kernel(TrainedTransferFunction{plain, length});
 }
 
 std::optional<TransferFunction> held_coefficients(const System& channel) {

@@ -20,6 +20,7 @@ namespace rtf {
 using RunnableFilter = std::variant<TransferFunction, TrainedTransferFunction, std::vector<System>>;
 
 RunnableFilter read_runnable_filter(const std::string& path);
+RunnableFilter to_runnable(AnyFilter filter, const std::string& path);
 // Coefficients instead of factors where they hold the filter and can be run: many zeros in a row of sections amplify a
 // signal and cancel.
 RunnableFilter for_signals(RunnableFilter filter);
@@ -44,8 +45,10 @@ bool is_stable(const RunnableFilter& filter, const Cascade& cascade, std::size_t
 // What the sections that signals pass through lose of the poles and zeros of a file over so many samples, of the
 // largest value; 0 for every other form.
 double rounding_of_sections(const RunnableFilter& filter, std::size_t length);
-// Impulse responses, (channels, length).
-std::vector<double> kernel_of(const std::string& path, const RunnableFilter& filter, std::size_t length);
+// Impulse responses, (channels, length). By "wrapped", Algorithm 1, a plain numerator counts as trained at that length;
+// the other methods are "auto" and those of KernelMethod.
+std::vector<double> kernel_of(const std::string& path, const RunnableFilter& filter, std::size_t length,
+                              const std::string& method = "auto");
 // The coefficients of a channel, none where factors that are multiplied out no longer have their kernel to 1e-9, or
 // where that lives longer than what of it was compared.
 std::optional<TransferFunction> held_coefficients(const System& channel);

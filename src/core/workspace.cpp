@@ -5,27 +5,22 @@
 #include <new>
 #include <utility>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
+#include "core/huge_pages.h"
 
 namespace rtf {
 namespace {
 
 constexpr std::size_t cache_line = 64;
-constexpr std::size_t huge_page = std::size_t{2} << 20;
 
 }  // namespace
 
 Workspace::Workspace(std::size_t bytes) : bytes_(bytes) {
   if (bytes > SIZE_MAX / 2) throw std::bad_alloc();  // rounded up it could wrap
   const std::size_t alignment = bytes >= huge_page ? huge_page : cache_line;
-  data_ = static_cast<std::byte*>(std::aligned_alloc(alignment, (bytes + alignment) / alignment * alignment));
+  const std::size_t rounded = (bytes + alignment) / alignment * alignment;
+  data_ = static_cast<std::byte*>(std::aligned_alloc(alignment, rounded));
   if (data_ == nullptr) throw std::bad_alloc();
-#if defined(__linux__)
-  // Advice: without huge pages the memory is as good as any.
-  if (bytes >= huge_page) madvise(data_, bytes, MADV_HUGEPAGE);
-#endif
+  prefer_huge_pages(data_, rounded);
 }
 
 Workspace::~Workspace() { std::free(data_); }

@@ -15,19 +15,6 @@ namespace {
 constexpr std::size_t tile_chunk = 256;
 constexpr std::size_t channel_chunk = 2048;
 
-void load(const RecurrenceLanes& simd, LaneRows<const float> from, std::size_t count, double* rows) {
-  simd.load_float(from, count, rows);
-}
-void load(const RecurrenceLanes& simd, LaneRows<const double> from, std::size_t count, double* rows) {
-  simd.load_double(from, count, rows);
-}
-void store(const RecurrenceLanes& simd, const double* rows, std::size_t count, LaneRows<float> to) {
-  simd.store_float(rows, count, to);
-}
-void store(const RecurrenceLanes& simd, const double* rows, std::size_t count, LaneRows<double> to) {
-  simd.store_double(rows, count, to);
-}
-
 // What rounding may come to when a block of samples is solved at once: its terms, of size |a|_1 |v|, meet the first
 // samples g of 1/A, and what they leave in v is an input of size |a|_1 to all that follows.
 double across_time_bound(std::span<const double> a, std::size_t lanes, std::size_t length) {
@@ -39,21 +26,25 @@ double across_time_bound(std::span<const double> a, std::size_t lanes, std::size
 
 }  // namespace
 
-Recurrence::Recurrence(const TransferFunction& tf, InstructionSet set, std::size_t length, double tolerance)
-    : simd_(recurrence_lanes(set)), tf_(tf), padded_(padded_order(tf.order)) {
-  const std::size_t lanes = simd_.lanes, n = tf.order;
-  tiles_ = (tf.channels + lanes - 1) / lanes;
-  a_.assign(tiles_ * padded_ * lanes, 0.0);
-  b_.assign(tiles_ * padded_ * lanes, 0.0);
-  h0_.assign(tiles_ * lanes, 0.0);
+LaneCoefficients::LaneCoefficients(const TransferFunction& tf, std::size_t lanes)
+    : order(padded_order(tf.order)), tiles((tf.channels + lanes - 1) / lanes) {
+  const std::size_t n = tf.order;
+  a.assign(tiles * order * lanes, 0.0);
+  b.assign(tiles * order * lanes, 0.0);
+  h0.assign(tiles * lanes, 0.0);
   for (std::size_t channel = 0; channel < tf.channels; ++channel) {
     const std::size_t tile = channel / lanes, lane = channel % lanes;
-    h0_[channel] = tf.h0[channel];
+    h0[channel] = tf.h0[channel];
     for (std::size_t k = 0; k < n; ++k) {
-      a_[(tile * padded_ + k) * lanes + lane] = tf.a[tf.group_of(channel) * n + k];
-      b_[(tile * padded_ + k) * lanes + lane] = tf.b[channel * n + k];
+      a[(tile * order + k) * lanes + lane] = tf.a[tf.group_of(channel) * n + k];
+      b[(tile * order + k) * lanes + lane] = tf.b[channel * n + k];
     }
   }
+}
+
+Recurrence::Recurrence(const TransferFunction& tf, InstructionSet set, std::size_t length, double tolerance)
+    : simd_(recurrence_lanes(set)), tf_(tf), lanes_(tf, simd_.lanes) {
+  const std::size_t lanes = simd_.lanes, n = tf.order;
   // A last tile that would leave most lanes idle is faster channel by channel, with time across the lanes.
   const std::size_t rest = tf.channels % lanes;
   first_alone_ = 2 * rest >= lanes && rest > 1 ? tf.channels : tf.channels - rest;
@@ -69,7 +60,7 @@ Recurrence::Recurrence(const TransferFunction& tf, InstructionSet set, std::size
 
 std::size_t Recurrence::worker_space() const {
   const std::size_t lanes = simd_.lanes;
-  const std::size_t by_channels = (padded_ + 2 * tile_chunk) * lanes;
+  const std::size_t by_channels = (lanes_.order + 2 * tile_chunk) * lanes;
   const std::size_t by_time = std::max(tf_.order, lanes) + 2 * channel_chunk + lanes;
   return (std::max(by_channels, by_time) + 7) / 8 * 8;
 }
@@ -80,7 +71,7 @@ void Recurrence::run(Signal<const T> u, Signal<T> y, const double* initial_state
   const std::size_t lanes = simd_.lanes, state_size = tf_.channels * tf_.order;
   // The tiles of one cache line go to one task: two threads writing to it would wait for each other.
   const std::size_t together = std::max<std::size_t>(1, 64 / (lanes * sizeof(T)));
-  const std::size_t spans = (tiles_ + together - 1) / together;
+  const std::size_t spans = (lanes_.tiles + together - 1) / together;
   parallel_for(executor, sequence_count(u.batch, offsets) * spans, [&](std::size_t task, std::size_t worker) {
     const std::size_t s = task / spans, first_tile = task % spans * together;
     const auto in = sequence(u, offsets, s);
@@ -88,7 +79,7 @@ void Recurrence::run(Signal<const T> u, Signal<T> y, const double* initial_state
     const double* from = initial_state == nullptr ? nullptr : initial_state + s * state_size;
     double* to = final_state == nullptr ? nullptr : final_state + s * state_size;
     double* own = space + worker * worker_space();
-    for (std::size_t tile = first_tile; tile < std::min(first_tile + together, tiles_); ++tile) {
+    for (std::size_t tile = first_tile; tile < std::min(first_tile + together, lanes_.tiles); ++tile) {
       if (tile * lanes < first_alone_) {
         run_tile(in, out, from, to, tile, own);
         continue;
@@ -102,22 +93,22 @@ void Recurrence::run(Signal<const T> u, Signal<T> y, const double* initial_state
 template <class T>
 void Recurrence::run_tile(Signal<const T> u, Signal<T> y, const double* initial_state, double* final_state, std::size_t tile,
                           double* space) const {
-  const std::size_t lanes = simd_.lanes, n = tf_.order, first = tile * lanes;
+  const std::size_t lanes = simd_.lanes, n = tf_.order, padded = lanes_.order, first = tile * lanes;
   const std::size_t valid = std::min(lanes, tf_.channels - first);
   double* past = space;
-  double* v = space + padded_ * lanes;
+  double* v = space + padded * lanes;
   double* rows = v + tile_chunk * lanes;
-  std::fill_n(past, padded_ * lanes, 0.0);
+  std::fill_n(past, padded * lanes, 0.0);
   if (initial_state != nullptr)
     for (std::size_t l = 0; l < valid; ++l)
       for (std::size_t k = 1; k <= n; ++k) *(v - k * lanes + l) = initial_state[(first + l) * n + k - 1];
   for (std::size_t t = 0; t < u.length; t += tile_chunk) {
     const std::size_t count = std::min(tile_chunk, u.length - t);
     load(simd_, LaneRows<const T>{u.at(0, t, first), u.length_stride, u.channel_stride, valid}, count, rows);
-    simd_.across_channels(a_.data() + tile * padded_ * lanes, b_.data() + tile * padded_ * lanes,
-                          h0_.data() + tile * lanes, padded_, count, v, rows);
+    simd_.across_channels(lanes_.a.data() + tile * padded * lanes, lanes_.b.data() + tile * padded * lanes,
+                          lanes_.h0.data() + tile * lanes, padded, count, v, rows);
     store(simd_, rows, count, LaneRows<T>{y.at(0, t, first), y.length_stride, y.channel_stride, valid});
-    std::copy_n(past + count * lanes, padded_ * lanes, past);
+    std::copy_n(past + count * lanes, padded * lanes, past);
   }
   if (final_state != nullptr)
     for (std::size_t l = 0; l < valid; ++l)

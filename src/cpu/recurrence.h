@@ -14,6 +14,15 @@
 
 namespace rtf::cpu {
 
+// Coefficients one channel a lane: a and b (tiles, order, lanes) with zeros past the filter's own order, h0 (tiles,
+// lanes).
+struct LaneCoefficients {
+  LaneCoefficients(const TransferFunction& tf, std::size_t lanes);
+
+  std::size_t order, tiles;
+  AlignedVector<double> a, b, h0;
+};
+
 class Recurrence {
  public:
   Recurrence(const TransferFunction& tf, InstructionSet set, std::size_t length, double tolerance);
@@ -36,9 +45,7 @@ class Recurrence {
 
   const RecurrenceLanes& simd_;
   TransferFunction tf_;
-  std::size_t tiles_, padded_;
-  // Coefficients one channel a lane: (tiles, padded, lanes) and (tiles, lanes).
-  AlignedVector<double> a_, b_, h0_;
+  LaneCoefficients lanes_;
   // block_tables() of the channels that run one by one.
   std::size_t first_alone_;
   AlignedVector<double> tables_;

@@ -34,6 +34,19 @@ struct RecurrenceLanes {
 
 const RecurrenceLanes& recurrence_lanes(InstructionSet set);
 
+inline void load(const RecurrenceLanes& simd, LaneRows<const float> from, std::size_t count, double* rows) {
+  simd.load_float(from, count, rows);
+}
+inline void load(const RecurrenceLanes& simd, LaneRows<const double> from, std::size_t count, double* rows) {
+  simd.load_double(from, count, rows);
+}
+inline void store(const RecurrenceLanes& simd, const double* rows, std::size_t count, LaneRows<float> to) {
+  simd.store_float(rows, count, to);
+}
+inline void store(const RecurrenceLanes& simd, const double* rows, std::size_t count, LaneRows<double> to) {
+  simd.store_double(rows, count, to);
+}
+
 // What a block of `lanes` samples owes to the block before it and to its own forced response, that is, to the input
 // less what older samples feed back. Four matrices, column by column: the forced response and the last block to v, then
 // to y.

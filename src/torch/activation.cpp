@@ -2,17 +2,14 @@
 #include "rtf/activation.h"
 
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include "torch/bridge.h"
 #include "torch/dispatch.h"
+#include "torch/tape.h"
 
 namespace rtf::ops {
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 // The mask of a tensor (..., length, channels) from the operators' arguments.
 Dropout mask(const char* operation, const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied) {
@@ -139,87 +136,38 @@ Pair glu_backward_meta(const Tensor&, const Tensor& z, double, const Tensor&, in
   return {like(z), bias ? like(*bias) : at::empty({0}, z.options())};
 }
 
-// The arguments of a mask, kept for the backward pass. Autograd refuses a generator that was moved on in between.
-void save(AutogradContext* context, variable_list tensors, double p, const Tensor& generator, int64_t layer,
-          bool tied) {
-  tensors.push_back(generator);
-  context->save_for_backward(tensors);
-  context->saved_data["p"] = p;
-  context->saved_data["layer"] = layer;
-  context->saved_data["tied"] = tied;
-}
+// The generator is kept for the backward pass: autograd refuses one that was moved on in between.
 
 // Linear in x: the gradient goes through the same mask.
-struct DropoutFunction : torch::autograd::Function<DropoutFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, double p, const Tensor& generator, int64_t layer,
-                        bool tied) {
-    const at::AutoDispatchBelowADInplaceOrView guard;
-    save(context, {}, p, generator, layer, tied);
-    return ops::dropout(x, p, generator, layer, tied);
-  }
-
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    auto& data = context->saved_data;
-    return {ops::dropout(gradients[0], data["p"].toDouble(), context->get_saved_variables()[0], data["layer"].toInt(),
-                         data["tied"].toBool()),
-            Tensor(), Tensor(), Tensor(), Tensor()};
-  }
-};
-
-struct GeluFunction : torch::autograd::Function<GeluFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, double p, const Tensor& generator, int64_t layer,
-                        bool tied) {
-    const at::AutoDispatchBelowADInplaceOrView guard;
-    save(context, {x}, p, generator, layer, tied);
-    return ops::gelu(x, p, generator, layer, tied);
-  }
-
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    RTF_OPERATOR("gelu_backward", Tensor, const Tensor&, const Tensor&, double, const Tensor&, int64_t, bool);
-    auto& data = context->saved_data;
-    const auto saved = context->get_saved_variables();
-    return {
-        op.call(gradients[0], saved[0], data["p"].toDouble(), saved[1], data["layer"].toInt(), data["tied"].toBool()),
-        Tensor(), Tensor(), Tensor(), Tensor()};
-  }
-};
-
-struct GluFunction : torch::autograd::Function<GluFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& z, const OptionalTensor& residual, double p,
-                        const Tensor& generator, int64_t layer, bool tied, const OptionalTensor& bias) {
-    const at::AutoDispatchBelowADInplaceOrView guard;
-    save(context, {z, bias ? *bias : Tensor()}, p, generator, layer, tied);
-    context->saved_data["residual"] = residual.has_value();
-    return ops::glu(z, residual, p, generator, layer, tied, bias);
-  }
-
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    RTF_OPERATOR("glu_backward", Pair, const Tensor&, const Tensor&, double, const Tensor&, int64_t, bool,
-                 const OptionalTensor&);
-    auto& data = context->saved_data;
-    const auto saved = context->get_saved_variables();
-    const OptionalTensor bias = saved[1].defined() ? OptionalTensor(saved[1]) : std::nullopt;
-    const auto [dz, to_bias] = op.call(gradients[0], saved[0], data["p"].toDouble(), saved[2], data["layer"].toInt(),
-                                       data["tied"].toBool(), bias);
-    return {dz,
-            data["residual"].toBool() ? gradients[0] : Tensor(),
-            Tensor(),
-            Tensor(),
-            Tensor(),
-            Tensor(),
-            bias ? to_bias : Tensor()};
-  }
-};
-
 Tensor dropout_autograd(const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied) {
-  return DropoutFunction::apply(x, p, generator, layer, tied);
+  return record(
+      "dropout", {x}, {generator}, [&] { return variable_list{ops::dropout(x, p, generator, layer, tied)}; },
+      [p, layer, tied](const variable_list& saved, const variable_list& gradients) {
+        return variable_list{ops::dropout(gradients[0], p, saved[0], layer, tied)};
+      })[0];
 }
+
 Tensor gelu_autograd(const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied) {
-  return GeluFunction::apply(x, p, generator, layer, tied);
+  return record(
+      "gelu", {x}, {x, generator}, [&] { return variable_list{ops::gelu(x, p, generator, layer, tied)}; },
+      [p, layer, tied](const variable_list& saved, const variable_list& gradients) {
+        RTF_OPERATOR("gelu_backward", Tensor, const Tensor&, const Tensor&, double, const Tensor&, int64_t, bool);
+        return variable_list{op.call(gradients[0], saved[0], p, saved[1], layer, tied)};
+      })[0];
 }
+
 Tensor glu_autograd(const Tensor& z, const OptionalTensor& residual, double p, const Tensor& generator, int64_t layer,
                     bool tied, const OptionalTensor& bias) {
-  return GluFunction::apply(z, residual, p, generator, layer, tied, bias);
+  return record(
+      "glu", {z, kept(residual), kept(bias)}, {z, kept(bias), generator},
+      [&] { return variable_list{ops::glu(z, residual, p, generator, layer, tied, bias)}; },
+      [p, layer, tied, added = residual.has_value()](const variable_list& saved,
+                                                     const variable_list& gradients) -> variable_list {
+        RTF_OPERATOR("glu_backward", Pair, const Tensor&, const Tensor&, double, const Tensor&, int64_t, bool,
+                     const OptionalTensor&);
+        const auto [dz, to_bias] = op.call(gradients[0], saved[0], p, saved[2], layer, tied, given(saved[1]));
+        return {dz, added ? gradients[0] : Tensor(), saved[1].defined() ? to_bias : Tensor()};
+      })[0];
 }
 
 }  // namespace

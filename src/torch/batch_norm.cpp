@@ -2,17 +2,14 @@
 #include "rtf/batch_norm.h"
 
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include "torch/bridge.h"
 #include "torch/dispatch.h"
+#include "torch/tape.h"
 
 namespace rtf::ops {
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 std::size_t workspace_bytes(const Tensor& x, const Tensor& weight) {
   return batch_norm_workspace_bytes(static_cast<std::size_t>(x.numel() / weight.numel()),
@@ -88,30 +85,20 @@ Triple backward_meta(const Tensor&, const Tensor& x, const Tensor& weight, const
 }
 
 // The statistics are results, not a way for gradients: running averages are made of them.
-struct BatchNormFunction : torch::autograd::Function<BatchNormFunction> {
-  static variable_list forward(AutogradContext* context, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                               double eps, const OptionalTensor& running_mean, const OptionalTensor& running_var,
-                               double momentum, std::optional<at::ScalarType> dtype) {
-    const at::AutoDispatchBelowADInplaceOrView guard;
-    auto [y, mean, variance] = ops::batch_norm(x, weight, bias, eps, running_mean, running_var, momentum, dtype);
-    context->save_for_backward({x, weight, mean, variance});
-    context->mark_non_differentiable({mean, variance});
-    context->saved_data["eps"] = eps;
-    return {y, mean, variance};
-  }
-
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const auto saved = context->get_saved_variables();
-    const auto [dx, dw, db] = ops::batch_norm_backward(gradients[0], saved[0], saved[1], saved[2], saved[3],
-                                                       context->saved_data["eps"].toDouble());
-    return {dx, dw, db, Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
-  }
-};
-
 Triple batch_norm_autograd(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
                            const OptionalTensor& running_mean, const OptionalTensor& running_var, double momentum,
                            std::optional<at::ScalarType> dtype) {
-  const auto result = BatchNormFunction::apply(x, weight, bias, eps, running_mean, running_var, momentum, dtype);
+  const auto result = record(
+      "batch_norm", {x, weight, bias}, {x, weight},
+      [&]() -> variable_list {
+        auto [y, mean, variance] = ops::batch_norm(x, weight, bias, eps, running_mean, running_var, momentum, dtype);
+        return {y, mean, variance};
+      },
+      [eps](const variable_list& saved, const variable_list& gradients) -> variable_list {
+        const auto [dx, dw, db] = ops::batch_norm_backward(gradients[0], saved[0], saved[1], saved[2], saved[3], eps);
+        return {dx, dw, db};
+      },
+      /*differentiable=*/1);
   return {result[0], result[1], result[2]};
 }
 

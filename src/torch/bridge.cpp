@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "core/huge_pages.h"
+
 namespace rtf::ops {
 namespace {
 
@@ -46,6 +48,11 @@ at::Tensor tensor_of(const std::vector<double>& from, const at::Tensor& like) {
 
 }  // namespace
 
+Scratch::Scratch(std::size_t bytes)
+    : tensor_(at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions(at::kByte))), bytes_(bytes) {
+  prefer_huge_pages(tensor_.mutable_data_ptr(), bytes);
+}
+
 Executor& executor() {
   static TorchExecutor instance;
   return instance;
@@ -65,8 +72,11 @@ at::Tensor empty_result(const at::Tensor& x, at::ScalarType type, std::optional<
   auto sizes = x.sym_sizes().vec();
   if (channels) sizes.back() = *channels;
   const auto options = x.options().dtype(type);
-  if (!has_length_last(x)) return at::empty_symint(sizes, options);
-  return at::empty_strided_symint(sizes, {sizes[1] * sizes[2], 1, sizes[1]}, options);
+  const at::Tensor result = has_length_last(x)
+                                ? at::empty_strided_symint(sizes, {sizes[1] * sizes[2], 1, sizes[1]}, options)
+                                : at::empty_symint(sizes, options);
+  if (result.is_cpu()) prefer_huge_pages(result.mutable_data_ptr(), result.nbytes());
+  return result;
 }
 
 at::Tensor as_result(const at::Tensor& values, const at::Tensor& x, at::ScalarType type) {

@@ -22,8 +22,7 @@ Executor& executor();
 // Bytes from torch's allocator for one call.
 class Scratch {
  public:
-  explicit Scratch(std::size_t bytes)
-      : tensor_(at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions(at::kByte))), bytes_(bytes) {}
+  explicit Scratch(std::size_t bytes);
   operator std::span<std::byte>() const { return {static_cast<std::byte*>(tensor_.data_ptr()), bytes_}; }
 
  private:

@@ -2,18 +2,15 @@
 #include "rtf/cauchy.h"
 
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include "torch/bridge.h"
 #include "torch/complex_values.h"
 #include "torch/dispatch.h"
+#include "torch/tape.h"
 
 namespace rtf::ops {
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 CauchySizes sizes_of(const Tensor& v) {
   return {static_cast<std::size_t>(v.size(0)), static_cast<std::size_t>(v.size(1)),
@@ -56,22 +53,14 @@ Pair cauchy_backward_meta(const Tensor&, const Tensor& v, const Tensor& poles, c
   return {at::empty_like(v, at::MemoryFormat::Contiguous), at::empty_like(poles, at::MemoryFormat::Contiguous)};
 }
 
-struct CauchyFunction : torch::autograd::Function<CauchyFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& v, const Tensor& poles, const Tensor& points) {
-    const at::AutoDispatchBelowADInplaceOrView guard;
-    context->save_for_backward({v, poles, points});
-    return cauchy(v, poles, points);
-  }
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    RTF_OPERATOR("cauchy_backward", Pair, const Tensor&, const Tensor&, const Tensor&, const Tensor&);
-    const auto saved = context->get_saved_variables();
-    const auto [dv, dp] = op.call(gradients[0], saved[0], saved[1], saved[2]);
-    return {dv, dp, Tensor()};
-  }
-};
-
 Tensor cauchy_autograd(const Tensor& v, const Tensor& poles, const Tensor& points) {
-  return CauchyFunction::apply(v, poles, points);
+  return record(
+      "cauchy", {v, poles}, {v, poles, points}, [&] { return variable_list{ops::cauchy(v, poles, points)}; },
+      [](const variable_list& saved, const variable_list& gradients) -> variable_list {
+        RTF_OPERATOR("cauchy_backward", Pair, const Tensor&, const Tensor&, const Tensor&, const Tensor&);
+        const auto [dv, dp] = op.call(gradients[0], saved[0], saved[1], saved[2]);
+        return {dv, dp};
+      })[0];
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
 // convolve: the parallel form of the layer, with the core's own gradients.
 #include "rtf/convolution.h"
 
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include "torch/bridge.h"
 #include "torch/convolution.h"
 #include "torch/dispatch.h"
 #include "torch/plan_cache.h"
+#include "torch/tape.h"
 
 namespace rtf::ops {
 
@@ -25,9 +25,6 @@ void check_convolution(const char* operation, const Tensor& u, const Tensor& ker
 }
 
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 // What both directions of the operator need, checked.
 struct Arguments {
@@ -117,58 +114,46 @@ Pair convolve_backward(const Tensor& dy, const Tensor& u, const Tensor& kernel, 
   return op.call(dy, u, kernel, bidirectional, lengths, offsets);
 }
 
-OptionalTensor optional(const Tensor& tensor) { return tensor.defined() ? OptionalTensor(tensor) : std::nullopt; }
+Tensor convolve_autograd(const Tensor& u, const Tensor& kernel, bool bidirectional, const OptionalTensor& lengths,
+                         const OptionalTensor& offsets) {
+  return record(
+      "convolve", {u, kernel}, {u, kernel, kept(lengths), kept(offsets)},
+      [&] { return variable_list{convolve(u, kernel, bidirectional, lengths, offsets)}; },
+      [bidirectional](const variable_list& saved, const variable_list& gradients) -> variable_list {
+        auto [du, dk] = convolve_backward(gradients[0], saved[0], saved[1], bidirectional, given(saved[2]), given(saved[3]));
+        return {du, dk};
+      })[0];
+}
 
 // Second derivatives need no new mathematics: the convolution is linear in u and in the kernel, so the gradient of its
 // gradient is made of the same two operators.
-struct BackwardFunction : torch::autograd::Function<BackwardFunction> {
-  static variable_list forward(AutogradContext* context, const Tensor& dy, const Tensor& u, const Tensor& kernel,
-                               bool bidirectional, const OptionalTensor& lengths, const OptionalTensor& offsets) {
-    const at::AutoDispatchBelowADInplaceOrView guard;
-    context->save_for_backward({dy, u, kernel, lengths.value_or(Tensor()), offsets.value_or(Tensor())});
-    context->saved_data["bidirectional"] = bidirectional;
-    auto [du, dk] = ops::convolve_backward(dy, u, kernel, bidirectional, lengths, offsets);
-    return {du, dk};
+variable_list second_derivatives(const variable_list& saved, const variable_list& gradients, bool bidirectional) {
+  const Tensor &dy = saved[0], &u = saved[1], &kernel = saved[2], &along_u = gradients[0], &along_k = gradients[1];
+  const auto lengths = given(saved[3]), offsets = given(saved[4]);
+  Tensor to_dy, to_u, to_k;
+  if (along_u.defined()) {
+    to_dy = convolve(along_u, kernel, bidirectional, lengths, offsets);
+    to_k = std::get<1>(convolve_backward(dy, along_u, kernel, bidirectional, lengths, offsets));
   }
-
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const auto saved = context->get_saved_variables();
-    const Tensor &dy = saved[0], &u = saved[1], &kernel = saved[2], &along_u = gradients[0], &along_k = gradients[1];
-    const auto lengths = optional(saved[3]), offsets = optional(saved[4]);
-    const bool bidirectional = context->saved_data["bidirectional"].toBool();
-    const Tensor to_dy = convolve(along_u, kernel, bidirectional, lengths, offsets) +
-                         convolve(u, along_k, bidirectional, lengths, offsets);
-    const Tensor to_u = std::get<0>(ops::convolve_backward(dy, u, along_k, bidirectional, lengths, offsets));
-    const Tensor to_k = std::get<1>(ops::convolve_backward(dy, along_u, kernel, bidirectional, lengths, offsets));
-    return {to_dy, to_u, to_k, Tensor(), Tensor(), Tensor()};
+  if (along_k.defined()) {
+    const Tensor more = convolve(u, along_k, bidirectional, lengths, offsets);
+    to_dy = to_dy.defined() ? to_dy + more : more;
+    to_u = std::get<0>(convolve_backward(dy, u, along_k, bidirectional, lengths, offsets));
   }
-};
-
-struct ConvolveFunction : torch::autograd::Function<ConvolveFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& u, const Tensor& kernel, bool bidirectional,
-                        const OptionalTensor& lengths, const OptionalTensor& offsets) {
-    const at::AutoDispatchBelowADInplaceOrView guard;
-    context->save_for_backward({u, kernel, lengths.value_or(Tensor()), offsets.value_or(Tensor())});
-    context->saved_data["bidirectional"] = bidirectional;
-    return convolve(u, kernel, bidirectional, lengths, offsets);
-  }
-
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const auto saved = context->get_saved_variables();
-    auto [du, dk] = ops::convolve_backward(gradients[0], saved[0], saved[1], context->saved_data["bidirectional"].toBool(),
-                                           optional(saved[2]), optional(saved[3]));
-    return {du, dk, Tensor(), Tensor(), Tensor()};
-  }
-};
-
-Tensor convolve_autograd(const Tensor& u, const Tensor& kernel, bool bidirectional, const OptionalTensor& lengths,
-                         const OptionalTensor& offsets) {
-  return ConvolveFunction::apply(u, kernel, bidirectional, lengths, offsets);
+  return {to_dy, to_u, to_k};
 }
 
 Pair convolve_backward_autograd(const Tensor& dy, const Tensor& u, const Tensor& kernel, bool bidirectional,
                                 const OptionalTensor& lengths, const OptionalTensor& offsets) {
-  const auto result = BackwardFunction::apply(dy, u, kernel, bidirectional, lengths, offsets);
+  const auto result = record(
+      "convolve_backward", {dy, u, kernel}, {dy, u, kernel, kept(lengths), kept(offsets)},
+      [&]() -> variable_list {
+        auto [du, dk] = convolve_backward(dy, u, kernel, bidirectional, lengths, offsets);
+        return {du, dk};
+      },
+      [bidirectional](const variable_list& saved, const variable_list& gradients) {
+        return second_derivatives(saved, gradients, bidirectional);
+      });
   return {result[0], result[1]};
 }
 

@@ -2,17 +2,14 @@
 #include "rtf/correction.h"
 
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include "torch/bridge.h"
 #include "torch/dispatch.h"
+#include "torch/tape.h"
 
 namespace rtf::ops {
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 // Numerator and gain of a result, in the types of the arguments.
 Pair numerator(const Coefficients& result, const Tensor& b, const Tensor& h0) {
@@ -58,41 +55,42 @@ Pair numerator_meta(const Tensor& a, const Tensor& b, const Tensor& h0, c10::Sym
   return {contiguous_like(b), contiguous_like(h0)};
 }
 
-Triple backward_meta(const Tensor&, const Tensor&, const Tensor& a, const Tensor& b, const Tensor& h0,
-                     c10::SymInt) {
+Triple backward_meta(const Tensor&, const Tensor&, const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt) {
   return {contiguous_like(a), contiguous_like(b), contiguous_like(h0)};
 }
 
-struct CorrectionFunction : torch::autograd::Function<CorrectionFunction> {
-  static variable_list forward(AutogradContext* context, const Tensor& a, const Tensor& b, const Tensor& h0,
-                               c10::SymInt length, bool back) {
-    const at::AutoDispatchBelowADInplaceOrView guard;
-    context->save_for_backward({a, b, h0});
-    context->saved_data["length"] = length;
-    context->saved_data["back"] = back;
-    auto [to_b, to_h0] = back ? wrap(a, b, h0, length) : correct(a, b, h0, length);
-    return {to_b, to_h0};
-  }
+using NumeratorOperator = Pair (*)(const Tensor&, const Tensor&, const Tensor&, c10::SymInt);
+using NumeratorBackward = c10::TypedOperatorHandle<Triple(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                                          const Tensor&, c10::SymInt)>;
 
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    using Signature = Triple(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, c10::SymInt);
-    static const auto of_correct = find<Signature>("rtf::correct_backward");
-    static const auto of_wrap = find<Signature>("rtf::wrap_backward");
-    const auto saved = context->get_saved_variables();
-    const auto& op = context->saved_data["back"].toBool() ? of_wrap : of_correct;
-    auto [da, db, dh0] =
-        op.call(gradients[0], gradients[1], saved[0], saved[1], saved[2], context->saved_data["length"].toSymInt());
-    return {da, db, dh0, Tensor(), Tensor()};
-  }
-};
-
-Pair correct_autograd(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length) {
-  const auto result = CorrectionFunction::apply(a, b, h0, std::move(length), false);
+Pair taped(const char* operation, NumeratorOperator forward, const NumeratorBackward& backward, const Tensor& a,
+           const Tensor& b, const Tensor& h0, const c10::SymInt& length) {
+  const auto result = record(
+      operation, {a, b, h0}, {a, b, h0},
+      [&]() -> variable_list {
+        auto [to_b, to_h0] = forward(a, b, h0, length);
+        return {to_b, to_h0};
+      },
+      [backward, length](const variable_list& saved, const variable_list& gradients) -> variable_list {
+        const auto or_zero = [](const Tensor& gradient, const Tensor& like) {
+          return gradient.defined() ? gradient : at::zeros_like(like);
+        };
+        auto [da, db, dh0] = backward.call(or_zero(gradients[0], saved[1]), or_zero(gradients[1], saved[2]), saved[0],
+                                           saved[1], saved[2], length);
+        return {da, db, dh0};
+      });
   return {result[0], result[1]};
 }
+
+Pair correct_autograd(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length) {
+  RTF_OPERATOR("correct_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+               c10::SymInt);
+  return taped("correct", correct, op, a, b, h0, length);
+}
 Pair wrap_autograd(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length) {
-  const auto result = CorrectionFunction::apply(a, b, h0, std::move(length), true);
-  return {result[0], result[1]};
+  RTF_OPERATOR("wrap_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+               c10::SymInt);
+  return taped("wrap", wrap, op, a, b, h0, length);
 }
 
 }  // namespace

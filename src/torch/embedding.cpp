@@ -1,17 +1,14 @@
 // embedding and spread: tokens and numbers as signals. On the GPU they write one whose samples lie side by side, which
 // torch's own operators do not.
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include "torch/bridge.h"
 #include "torch/dispatch.h"
+#include "torch/tape.h"
 
 namespace rtf::ops {
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 void check_shapes(const Tensor& tokens, const Tensor& weight) {
   TORCH_CHECK_VALUE(
@@ -39,23 +36,13 @@ Tensor backward_meta(const Tensor& dy, const Tensor&, c10::SymInt vocabulary) {
   return at::empty_symint({vocabulary, dy.sym_size(2)}, dy.options());
 }
 
-struct EmbeddingFunction : torch::autograd::Function<EmbeddingFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& tokens, const Tensor& weight) {
-    const at::AutoDispatchBelowADInplaceOrView guard;
-    context->save_for_backward({tokens});
-    context->saved_data["vocabulary"] = weight.sym_size(0);
-    return ops::embedding(tokens, weight);
-  }
-
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    RTF_OPERATOR("embedding_backward", Tensor, const Tensor&, const Tensor&, c10::SymInt);
-    return {Tensor(),
-            op.call(gradients[0], context->get_saved_variables()[0], context->saved_data["vocabulary"].toSymInt())};
-  }
-};
-
 Tensor embedding_autograd(const Tensor& tokens, const Tensor& weight) {
-  return EmbeddingFunction::apply(tokens, weight);
+  return record(
+      "embedding", {weight}, {tokens}, [&] { return variable_list{ops::embedding(tokens, weight)}; },
+      [vocabulary = weight.sym_size(0)](const variable_list& saved, const variable_list& gradients) {
+        RTF_OPERATOR("embedding_backward", Tensor, const Tensor&, const Tensor&, c10::SymInt);
+        return variable_list{op.call(gradients[0], saved[0], vocabulary)};
+      })[0];
 }
 
 void check_spread(const Tensor& x, const Tensor& weight, const Tensor& bias) {
@@ -86,24 +73,14 @@ Triple spread_backward_meta(const Tensor&, const Tensor& x, const Tensor& weight
           at::empty_like(weight)};
 }
 
-struct SpreadFunction : torch::autograd::Function<SpreadFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight, const Tensor& bias) {
-    const at::AutoDispatchBelowADInplaceOrView guard;
-    context->save_for_backward({x, weight});
-    return ops::spread(x, weight, bias);
-  }
-
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    RTF_OPERATOR("spread_backward", Triple, const Tensor&, const Tensor&, const Tensor&, bool);
-    const auto saved = context->get_saved_variables();
-    const bool want_dx = context->needs_input_grad(0);
-    const auto [dx, dw, db] = op.call(gradients[0], saved[0], saved[1], want_dx);
-    return {want_dx ? dx : Tensor(), dw, db};
-  }
-};
-
 Tensor spread_autograd(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  return SpreadFunction::apply(x, weight, bias);
+  return record(
+      "spread", {x, weight, bias}, {x, weight}, [&] { return variable_list{ops::spread(x, weight, bias)}; },
+      [want_dx = x.requires_grad()](const variable_list& saved, const variable_list& gradients) -> variable_list {
+        RTF_OPERATOR("spread_backward", Triple, const Tensor&, const Tensor&, const Tensor&, bool);
+        const auto [dx, dw, db] = op.call(gradients[0], saved[0], saved[1], want_dx);
+        return {want_dx ? dx : Tensor(), dw, db};
+      })[0];
 }
 
 }  // namespace

@@ -2,13 +2,13 @@
 #include "torch/filter.h"
 
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include "rtf/filter.h"
 #include "rtf/recurrence.h"
 #include "torch/bridge.h"
 #include "torch/dispatch.h"
+#include "torch/tape.h"
 
 namespace rtf::ops {
 
@@ -36,9 +36,6 @@ void check_layout(const char* operation, const OptionalTensor& lengths, const Op
 }
 
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 // A state as the core takes it; empty when there is none.
 Tensor state_values(const char* operation, const OptionalTensor& state, int64_t sequences, const Tensor& b) {
@@ -107,28 +104,28 @@ Pair filter_cpu(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor&
   return {y, end};
 }
 
-Quintuple filter_backward_cpu(const Tensor& dy, const Tensor& dstate, const Tensor& u, const Tensor& a, const Tensor& b,
-                              const Tensor& h0, const OptionalTensor& initial_state, const OptionalTensor& lengths,
-                              const OptionalTensor& offsets) {
+Quintuple filter_backward_cpu(const Tensor& dy, const OptionalTensor& dstate, const Tensor& u, const Tensor& a,
+                              const Tensor& b, const Tensor& h0, const OptionalTensor& initial_state,
+                              const OptionalTensor& lengths, const OptionalTensor& offsets) {
   const CoefficientTensors c("filter_backward", a, b, h0);
   const auto type = compute_type("filter_backward", u.scalar_type());
   check_filter_input("filter_backward", u, b);
   check_shape("filter_backward", "dy", dy, u.sizes());
   const Layout layout("filter_backward", u, lengths, offsets);
-  check_shape("filter_backward", "dstate", dstate, {layout.sequences, b.size(0), b.size(1)});
   const Tensor in = layout.pack(u.to(type)), gradient = layout.pack(dy.to(type));
   const Tensor start = state_values("filter_backward", initial_state, layout.sequences, b);
-  const Tensor end = dstate.to(at::kDouble).contiguous();
+  const Tensor end = state_values("filter_backward", dstate, layout.sequences, b);
   const Tensor du = empty_result(u, u.scalar_type()), dstart = at::empty({layout.sequences, b.size(0), b.size(1)}, end.options());
+  const Tensor out = layout.lengths.empty() && type == u.scalar_type() ? du : at::empty_like(in);
   CoefficientsGradient coefficients;
   with_type(type, [&](auto zero) {
     using T = decltype(zero);
     auto through = filter_vjp<T>(c.plain(), signal<const T>(in), values<const double>(start), signal<const T>(gradient),
-                                 values<const double>(end), layout.offsets);
-    layout.unpack(at::from_blob(through.u.data(), in.sizes(), at::TensorOptions(type)), du);
+                                 values<const double>(end), signal<T>(out), layout.offsets);
     std::copy(through.initial_state.begin(), through.initial_state.end(), values<double>(dstart).begin());
     coefficients = std::move(through.coefficients);
   });
+  if (!out.is_same(du)) layout.unpack(out, du);
   auto [da, db, dh0] = gradient_tensors(coefficients, a, b, h0);
   return {du, da, db, dh0, dstart};
 }
@@ -149,39 +146,31 @@ Pair filter_meta(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor
   return {empty_result(u, u.scalar_type()), state_meta(u, b, offsets)};
 }
 
-Quintuple filter_backward_meta(const Tensor&, const Tensor&, const Tensor& u, const Tensor& a, const Tensor& b,
+Quintuple filter_backward_meta(const Tensor&, const OptionalTensor&, const Tensor& u, const Tensor& a, const Tensor& b,
                                const Tensor& h0, const OptionalTensor&, const OptionalTensor&,
                                const OptionalTensor& offsets) {
   const auto like = [](const Tensor& x) { return at::empty_like(x, at::MemoryFormat::Contiguous); };
   return {empty_result(u, u.scalar_type()), like(a), like(b), like(h0), state_meta(u, b, offsets)};
 }
 
-struct FilterFunction : torch::autograd::Function<FilterFunction> {
-  static variable_list forward(AutogradContext* context, const Tensor& u, const Tensor& a, const Tensor& b,
-                               const Tensor& h0, const OptionalTensor& initial_state, const OptionalTensor& lengths,
-                               const OptionalTensor& offsets) {
-    const at::AutoDispatchBelowADInplaceOrView guard;
-    context->save_for_backward({u, a, b, h0, initial_state.value_or(Tensor()), lengths.value_or(Tensor()),
-                                offsets.value_or(Tensor())});
-    auto [y, end] = ops::filter(u, a, b, h0, initial_state, lengths, offsets);
-    return {y, end};
-  }
-
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    RTF_OPERATOR("filter_backward", Quintuple, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                 const Tensor&, const Tensor&, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&);
-    const auto saved = context->get_saved_variables();
-    const auto optional = [](const Tensor& x) { return x.defined() ? OptionalTensor(x) : std::nullopt; };
-    auto [du, da, db, dh0, dstart] = op.call(gradients[0], gradients[1], saved[0], saved[1], saved[2], saved[3],
-                                             optional(saved[4]), optional(saved[5]), optional(saved[6]));
-    return {du, da, db, dh0, saved[4].defined() ? dstart : Tensor(), Tensor(), Tensor()};
-  }
-};
-
 Pair filter_autograd(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0,
                      const OptionalTensor& initial_state, const OptionalTensor& lengths,
                      const OptionalTensor& offsets) {
-  const auto result = FilterFunction::apply(u, a, b, h0, initial_state, lengths, offsets);
+  const auto result = record(
+      "filter", {u, a, b, h0, kept(initial_state)},
+      {u, a, b, h0, kept(initial_state), kept(lengths), kept(offsets)},
+      [&]() -> variable_list {
+        auto [y, end] = filter(u, a, b, h0, initial_state, lengths, offsets);
+        return {y, end};
+      },
+      [](const variable_list& saved, const variable_list& gradients) -> variable_list {
+        RTF_OPERATOR("filter_backward", Quintuple, const Tensor&, const OptionalTensor&, const Tensor&, const Tensor&,
+                     const Tensor&, const Tensor&, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&);
+        const Tensor dy = gradients[0].defined() ? gradients[0] : at::zeros_like(saved[0]);
+        auto [du, da, db, dh0, dstart] = op.call(dy, given(gradients[1]), saved[0], saved[1], saved[2], saved[3],
+                                                 given(saved[4]), given(saved[5]), given(saved[6]));
+        return {du, da, db, dh0, saved[4].defined() ? dstart : Tensor()};
+      });
   return {result[0], result[1]};
 }
 
@@ -204,37 +193,33 @@ Pair step_meta(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& 
 }
 
 // y = b.x + h0 u and x' = (u - a.x, x shifted): the transposed map, in differentiable operations.
-struct StepFunction : torch::autograd::Function<StepFunction> {
-  static variable_list forward(AutogradContext* context, const Tensor& u, const Tensor& a, const Tensor& b,
-                               const Tensor& h0, const Tensor& state) {
-    const at::AutoDispatchBelowADInplaceOrView guard;
-    context->save_for_backward({u, a, b, h0, state});
-    auto [y, next] = ops::step(u, a, b, h0, state);
-    return {y, next};
+variable_list step_backward(const variable_list& saved, const variable_list& gradients) {
+  const Tensor u = saved[0].to(at::kDouble), b = saved[2].to(at::kDouble), h0 = saved[3].to(at::kDouble);
+  const Tensor &a = saved[1], &x = saved[4];
+  const auto each = b.sym_size(0) / a.sym_size(0), order = b.sym_size(1);
+  const Tensor dy = gradients[0].defined() ? gradients[0].to(at::kDouble) : at::zeros_like(u);
+  const Tensor dnext = gradients[1].defined() ? gradients[1] : at::zeros_like(x);
+  const Tensor denominators = a.to(at::kDouble).unsqueeze(1).expand_symint({-1, each, -1}).reshape_symint(b.sym_sizes());
+  Tensor dx = dy.unsqueeze(-1) * b, da = at::zeros_like(a), du = dy * h0;
+  if (order > 0) {
+    const Tensor dv = dnext.select(-1, 0);
+    du = du + dv;
+    dx = dx - dv.unsqueeze(-1) * denominators + at::constant_pad_nd(dnext.slice(-1, 1), {0, 1});
+    da = -(dv.unsqueeze(-1) * x).sum(0).reshape_symint({a.sym_size(0), each, order}).sum(1);
   }
-
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const auto saved = context->get_saved_variables();
-    const Tensor u = saved[0].to(at::kDouble), b = saved[2].to(at::kDouble), h0 = saved[3].to(at::kDouble);
-    const Tensor &a = saved[1], &x = saved[4];
-    const auto each = b.sym_size(0) / a.sym_size(0), order = b.sym_size(1);
-    const Tensor dy = gradients[0].to(at::kDouble), &dnext = gradients[1];
-    const Tensor denominators = a.to(at::kDouble).unsqueeze(1).expand_symint({-1, each, -1}).reshape_symint(b.sym_sizes());
-    Tensor dx = dy.unsqueeze(-1) * b, da = at::zeros_like(a), du = dy * h0;
-    if (order > 0) {
-      const Tensor dv = dnext.select(-1, 0);
-      du = du + dv;
-      dx = dx - dv.unsqueeze(-1) * denominators + at::constant_pad_nd(dnext.slice(-1, 1), {0, 1});
-      da = -(dv.unsqueeze(-1) * x).sum(0).reshape_symint({a.sym_size(0), each, order}).sum(1);
-    }
-    const Tensor db = (dy.unsqueeze(-1) * x).sum(0), dh0 = (dy * u).sum(0);
-    return {du.to(saved[0].scalar_type()), da.to(a.scalar_type()), db.to(saved[2].scalar_type()),
-            dh0.to(saved[3].scalar_type()), dx};
-  }
-};
+  const Tensor db = (dy.unsqueeze(-1) * x).sum(0), dh0 = (dy * u).sum(0);
+  return {du.to(saved[0].scalar_type()), da.to(a.scalar_type()), db.to(saved[2].scalar_type()),
+          dh0.to(saved[3].scalar_type()), dx};
+}
 
 Pair step_autograd(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0, const Tensor& state) {
-  const auto result = StepFunction::apply(u, a, b, h0, state);
+  const auto result = record(
+      "step", {u, a, b, h0, state}, {u, a, b, h0, state},
+      [&]() -> variable_list {
+        auto [y, next] = step(u, a, b, h0, state);
+        return {y, next};
+      },
+      step_backward);
   return {result[0], result[1]};
 }
 

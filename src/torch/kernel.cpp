@@ -2,18 +2,15 @@
 #include "rtf/kernel.h"
 
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include "torch/bridge.h"
 #include "torch/dispatch.h"
 #include "torch/plan_cache.h"
+#include "torch/tape.h"
 
 namespace rtf::ops {
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 // Kernels of bfloat16 coefficients are float32: a convolution never runs in less.
 at::ScalarType kernel_type(const Tensor& b) { return b.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
@@ -85,31 +82,26 @@ Triple kernel_backward_meta(const Tensor&, const Tensor& a, const Tensor& b, con
           at::empty_like(h0, at::MemoryFormat::Contiguous)};
 }
 
-struct KernelFunction : torch::autograd::Function<KernelFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& a, const Tensor& b, const Tensor& h0,
-                        c10::SymInt length, bool exact) {
-    const at::AutoDispatchBelowADInplaceOrView guard;
-    context->save_for_backward({a, b, h0});
-    context->saved_data["exact"] = exact;
-    return exact ? exact_kernel(a, b, h0, std::move(length)) : kernel(a, b, h0, std::move(length));
-  }
+using KernelOperator = Tensor (*)(const Tensor&, const Tensor&, const Tensor&, c10::SymInt);
+using KernelBackward = c10::TypedOperatorHandle<Triple(const Tensor&, const Tensor&, const Tensor&, const Tensor&)>;
 
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    using Signature = Triple(const Tensor&, const Tensor&, const Tensor&, const Tensor&);
-    static const auto wrapped = find<Signature>("rtf::kernel_backward");
-    static const auto plain = find<Signature>("rtf::exact_kernel_backward");
-    const auto saved = context->get_saved_variables();
-    const auto& op = context->saved_data["exact"].toBool() ? plain : wrapped;
-    auto [da, db, dh0] = op.call(gradients[0], saved[0], saved[1], saved[2]);
-    return {da, db, dh0, Tensor(), Tensor()};
-  }
-};
+Tensor taped(const char* operation, KernelOperator forward, const KernelBackward& backward, const Tensor& a,
+             const Tensor& b, const Tensor& h0, const c10::SymInt& length) {
+  return record(
+      operation, {a, b, h0}, {a, b, h0}, [&] { return variable_list{forward(a, b, h0, length)}; },
+      [backward](const variable_list& saved, const variable_list& gradients) -> variable_list {
+        auto [da, db, dh0] = backward.call(gradients[0], saved[0], saved[1], saved[2]);
+        return {da, db, dh0};
+      })[0];
+}
 
 Tensor kernel_autograd(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length) {
-  return KernelFunction::apply(a, b, h0, std::move(length), false);
+  RTF_OPERATOR("kernel_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&);
+  return taped("kernel", kernel, op, a, b, h0, length);
 }
 Tensor exact_kernel_autograd(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length) {
-  return KernelFunction::apply(a, b, h0, std::move(length), true);
+  RTF_OPERATOR("exact_kernel_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&);
+  return taped("exact_kernel", exact_kernel, op, a, b, h0, length);
 }
 
 }  // namespace

@@ -1,16 +1,13 @@
 // layer_norm: statistics over the channels of each position.
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include "torch/bridge.h"
 #include "torch/dispatch.h"
+#include "torch/tape.h"
 
 namespace rtf::ops {
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   TORCH_CHECK_VALUE(weight.dim() == 1 && bias.sym_sizes() == weight.sym_sizes() && weight.sym_numel() > 0 &&
@@ -57,26 +54,19 @@ Triple backward_meta(const Tensor&, const Tensor& x, const Tensor& weight, const
   return {empty_result(x, x.scalar_type()), like(weight), like(weight)};
 }
 
-struct LayerNormFunction : torch::autograd::Function<LayerNormFunction> {
-  static variable_list forward(AutogradContext* context, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                               double eps, std::optional<at::ScalarType> dtype) {
-    const at::AutoDispatchBelowADInplaceOrView guard;
-    auto [y, mean, inverse] = ops::layer_norm(x, weight, bias, eps, dtype);
-    context->save_for_backward({x, weight, mean, inverse});
-    context->mark_non_differentiable({mean, inverse});
-    return {y, mean, inverse};
-  }
-
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const auto saved = context->get_saved_variables();
-    const auto [dx, dw, db] = ops::layer_norm_backward(gradients[0], saved[0], saved[1], saved[2], saved[3]);
-    return {dx, dw, db, Tensor(), Tensor()};
-  }
-};
-
 Triple layer_norm_autograd(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
                            std::optional<at::ScalarType> dtype) {
-  const auto result = LayerNormFunction::apply(x, weight, bias, eps, dtype);
+  const auto result = record(
+      "layer_norm", {x, weight, bias}, {x, weight},
+      [&]() -> variable_list {
+        auto [y, mean, inverse] = ops::layer_norm(x, weight, bias, eps, dtype);
+        return {y, mean, inverse};
+      },
+      [](const variable_list& saved, const variable_list& gradients) -> variable_list {
+        const auto [dx, dw, db] = ops::layer_norm_backward(gradients[0], saved[0], saved[1], saved[2], saved[3]);
+        return {dx, dw, db};
+      },
+      /*differentiable=*/1);
   return {result[0], result[1], result[2]};
 }
 

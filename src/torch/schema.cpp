@@ -21,12 +21,18 @@ TORCH_LIBRARY(rtf, m) {
       "filter(Tensor u, Tensor a, Tensor b, Tensor h0, Tensor? initial_state=None, *, Tensor? lengths=None, "
       "Tensor? offsets=None) -> (Tensor, Tensor)");
   m.def(
-      "filter_backward(Tensor dy, Tensor dstate, Tensor u, Tensor a, Tensor b, Tensor h0, Tensor? initial_state=None, "
+      "filter_backward(Tensor dy, Tensor? dstate, Tensor u, Tensor a, Tensor b, Tensor h0, Tensor? initial_state=None, "
       "*, Tensor? lengths=None, Tensor? offsets=None) -> (Tensor, Tensor, Tensor, Tensor, Tensor)");
   m.def("largest_chunked_order(Tensor u) -> int");
   m.def("step(Tensor u, Tensor a, Tensor b, Tensor h0, Tensor state) -> (Tensor, Tensor)");
   m.def(
       "prefill(Tensor u, Tensor a, Tensor b, Tensor h0, Tensor? state=None, *, Tensor? lengths=None) -> (Tensor, Tensor)");
+  m.def(
+      "lfilter(Tensor x, Tensor a, Tensor b, Tensor? h0=None, Tensor? zi=None, bool return_zf=False) -> (Tensor, "
+      "Tensor)");
+  m.def("rational(Tensor a, Tensor b, Tensor? h0=None) -> (Tensor, Tensor, Tensor)");
+  m.def("freqz(Tensor a, Tensor b, Tensor? h0, Tensor angles) -> Tensor");
+  m.def("group_delay(Tensor a, Tensor b, Tensor? h0, Tensor angles) -> Tensor");
   m.def("correct(Tensor a, Tensor b, Tensor h0, SymInt length) -> (Tensor, Tensor)");
   m.def(
       "correct_backward(Tensor db, Tensor dh0, Tensor a, Tensor b, Tensor h0, SymInt length) -> (Tensor, Tensor, "
@@ -36,6 +42,8 @@ TORCH_LIBRARY(rtf, m) {
       "wrap_backward(Tensor db, Tensor dh0, Tensor a, Tensor b, Tensor h0, SymInt length) -> (Tensor, Tensor, Tensor)");
   m.def("montel(Tensor alpha, Tensor sigma) -> Tensor");
   m.def("montel_paper(Tensor alpha) -> Tensor");
+  m.def("release_numerator(Tensor a, Tensor b, int length) -> Tensor");
+  m.def("release_convolve(Tensor u, Tensor kernel) -> Tensor");
   m.def("dropout(Tensor x, float p, Tensor generator, int layer, bool tied=False) -> Tensor");
   m.def("gelu(Tensor x, float p, Tensor generator, int layer, bool tied=False) -> Tensor");
   m.def("gelu_backward(Tensor dy, Tensor x, float p, Tensor generator, int layer, bool tied=False) -> Tensor");
@@ -108,6 +116,23 @@ Pair prefill(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0
   RTF_OPERATOR("prefill", Pair, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const OptionalTensor&,
                const OptionalTensor&);
   return op.call(u, a, b, h0, state, lengths);
+}
+
+Pair lfilter(const Tensor& x, const Tensor& a, const Tensor& b, const OptionalTensor& h0, const OptionalTensor& zi,
+             bool return_zf) {
+  RTF_OPERATOR("lfilter", Pair, const Tensor&, const Tensor&, const Tensor&, const OptionalTensor&,
+               const OptionalTensor&, bool);
+  return op.call(x, a, b, h0, zi, return_zf);
+}
+
+Tensor freqz(const Tensor& a, const Tensor& b, const OptionalTensor& h0, const Tensor& angles) {
+  RTF_OPERATOR("freqz", Tensor, const Tensor&, const Tensor&, const OptionalTensor&, const Tensor&);
+  return op.call(a, b, h0, angles);
+}
+
+Tensor group_delay(const Tensor& a, const Tensor& b, const OptionalTensor& h0, const Tensor& angles) {
+  RTF_OPERATOR("group_delay", Tensor, const Tensor&, const Tensor&, const OptionalTensor&, const Tensor&);
+  return op.call(a, b, h0, angles);
 }
 
 Pair correct(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length) {

@@ -2,18 +2,15 @@
 #include "rtf/vandermonde.h"
 
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include "torch/bridge.h"
 #include "torch/complex_values.h"
 #include "torch/dispatch.h"
+#include "torch/tape.h"
 
 namespace rtf::ops {
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 Tensor vandermonde_cpu(const Tensor& c, const Tensor& log_z, int64_t length) {
   check_pairs("vandermonde", c, log_z);
@@ -53,22 +50,14 @@ Pair vandermonde_backward_meta(const Tensor&, const Tensor& c, const Tensor& log
   return {at::empty_like(c, at::MemoryFormat::Contiguous), at::empty_like(log_z, at::MemoryFormat::Contiguous)};
 }
 
-struct VandermondeFunction : torch::autograd::Function<VandermondeFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& c, const Tensor& log_z, c10::SymInt length) {
-    const at::AutoDispatchBelowADInplaceOrView guard;
-    context->save_for_backward({c, log_z});
-    return vandermonde(c, log_z, std::move(length));
-  }
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    RTF_OPERATOR("vandermonde_backward", Pair, const Tensor&, const Tensor&, const Tensor&);
-    const auto saved = context->get_saved_variables();
-    const auto [dc, dz] = op.call(gradients[0], saved[0], saved[1]);
-    return {dc, dz, Tensor()};
-  }
-};
-
 Tensor vandermonde_autograd(const Tensor& c, const Tensor& log_z, c10::SymInt length) {
-  return VandermondeFunction::apply(c, log_z, std::move(length));
+  return record(
+      "vandermonde", {c, log_z}, {c, log_z}, [&] { return variable_list{ops::vandermonde(c, log_z, length)}; },
+      [](const variable_list& saved, const variable_list& gradients) -> variable_list {
+        RTF_OPERATOR("vandermonde_backward", Pair, const Tensor&, const Tensor&, const Tensor&);
+        const auto [dc, dz] = op.call(gradients[0], saved[0], saved[1]);
+        return {dc, dz};
+      })[0];
 }
 
 }  // namespace

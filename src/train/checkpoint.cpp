@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr const char* format_version = "1";
-constexpr std::string_view config_prefix = "config.";  // of metadata
+constexpr std::string_view config_prefix = "config.", shape_prefix = "shape.";  // of metadata
 
 [[noreturn]] void fail(const std::string& path, const std::string& why, ErrorCode code = ErrorCode::format) {
   throw Error(code, "checkpoint", path + ": " + why);
@@ -91,6 +91,7 @@ TensorFile to_file(const Checkpoint& checkpoint) {
   }
   file.metadata = {{"format", format_version}};
   for (const auto& [key, value] : checkpoint.config) file.metadata[std::string(config_prefix) + key] = value;
+  for (const auto& [key, value] : checkpoint.shape) file.metadata[std::string(shape_prefix) + key] = value;
   each_number(checkpoint.position, [&](const char* key, auto value) { file.metadata[key] = number_text(value); });
   if (checkpoint.position.best) file.metadata["best"] = number_text(*checkpoint.position.best);
   file.metadata["crc32"] = number_text(checksum(file));
@@ -174,6 +175,7 @@ Checkpoint read_checkpoint(const std::string& path) {
   metadata.read("crc32", crc);
   for (const auto& [key, value] : file.metadata) {
     if (key.starts_with(config_prefix)) checkpoint.config[key.substr(config_prefix.size())] = value;
+    if (key.starts_with(shape_prefix)) checkpoint.shape[key.substr(shape_prefix.size())] = value;
   }
   each_number(checkpoint.position, [&](const char* key, auto& value) { metadata.read(key, value); });
   if (file.metadata.contains("best")) metadata.read("best", checkpoint.position.best.emplace());

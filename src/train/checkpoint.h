@@ -30,6 +30,7 @@ struct Checkpoint {
   std::map<std::string, std::string> config;  // fixed_settings() of the run
   // model.<name>, optimizer.<moment>.<name>, ema.<name>, carried.<layer>, evaluation.<split>
   NamedTensors tensors;
+  std::map<std::string, std::string> shape;  // task_settings() of the model: who has no task can build it
 };
 
 // Writes latest_file, and the same as best_file when `best`. The latest that was there stays as previous_file: at every

@@ -38,6 +38,20 @@ void set_rtf(const ModelConfig& from, nn::RTFOptions& layer) {
                                              {"montel_paper", nn::Constraint::montel_paper}});
 }
 
+const char* name(nn::Decoder decoder) {
+  switch (decoder) {
+    case nn::Decoder::pool:
+      return "pool";
+    case nn::Decoder::last:
+      return "last";
+    case nn::Decoder::position:
+      return "position";
+    case nn::Decoder::pair:
+      return "pair";
+  }
+  return "?";
+}
+
 nn::BaselineOptions baseline_options(const ModelConfig& from) {
   using nn::SystemInit;
   nn::BaselineOptions baseline;
@@ -120,6 +134,15 @@ nn::SequenceModelOptions model_options(const Config& config, const Task& task) {
   nn::SequenceModelOptions model = backbone_options(config);
   task.shape(model);
   return model;
+}
+
+std::map<std::string, std::string> task_settings(const nn::SequenceModelOptions& model) {
+  return {{"vocabulary", std::to_string(model.vocabulary)},
+          {"features", std::to_string(model.features)},
+          {"decoder", name(model.decoder)},
+          {"outputs", std::to_string(model.outputs)},
+          {"last", std::to_string(model.last)},
+          {"length", std::to_string(model.layer.length)}};
 }
 
 at::ScalarType number_type(const TrainConfig& config) { return config.precision == "fp64" ? at::kDouble : at::kFloat; }

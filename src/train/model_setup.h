@@ -10,6 +10,9 @@ namespace rtf::train {
 nn::SequenceModelOptions backbone_options(const Config& config);
 nn::SequenceModelOptions model_options(const Config& config, const Task& task);
 
+// What of these the task has decided, by the names of the options.
+std::map<std::string, std::string> task_settings(const nn::SequenceModelOptions& model);
+
 // Of weights and samples.
 at::ScalarType number_type(const TrainConfig& config);
 

@@ -274,7 +274,8 @@ void Trainer::save(const RunFolder& folder, Recorder& recorder, RunState state) 
   const Profile::Scope scope(profile_, Part::checkpoint);
   if (!saved_) {
     position_.seconds = seconds_before_ + seconds_since(begin_);
-    write_checkpoint(folder.checkpoints(), {position_, fixed_settings(config_), tensors()}, improved_,
+    write_checkpoint(folder.checkpoints(),
+                     {position_, fixed_settings(config_), tensors(), task_settings(model_->options)}, improved_,
                      static_cast<std::size_t>(config_.checkpoint.part_size) << 20);
     last_save_ = Clock::now();
     saved_ = kept_ = true;

@@ -113,7 +113,7 @@ Pair filter_cuda(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor
   return {as_result(run.y, u, u.scalar_type()), end};
 }
 
-Quintuple filter_backward_cuda(const Tensor& dy, const Tensor& dstate, const Tensor& u, const Tensor& a,
+Quintuple filter_backward_cuda(const Tensor& dy, const OptionalTensor& dstate, const Tensor& u, const Tensor& a,
                                const Tensor& b, const Tensor& h0, const OptionalTensor& initial_state,
                                const OptionalTensor& lengths, const OptionalTensor& offsets) {
   check_coefficients("filter_backward", a, b, h0);
@@ -123,11 +123,11 @@ Quintuple filter_backward_cuda(const Tensor& dy, const Tensor& dstate, const Ten
   const Coefficients c("filter_backward", a, b, h0, u, /*as_double=*/!chunked);
   check_shape("filter_backward", "dy", dy, u.sizes());
   check_device("filter_backward", "dy", dy, "u", u);
-  check_device("filter_backward", "dstate", dstate, "u", u);
   const Sequences sequences("filter_backward", u, lengths, offsets);
-  check_shape("filter_backward", "dstate", dstate, {sequences.count, c.channels(), c.order()});
   const auto start = state_of("filter_backward", initial_state, sequences.count, u, b);
-  const Tensor dend = dstate.to(at::kDouble).contiguous();
+  const auto given = state_of("filter_backward", dstate, sequences.count, u, b);
+  const Tensor dend =
+      given ? *given : at::zeros({sequences.count, c.channels(), c.order()}, u.options().dtype(at::kDouble));
   const auto like = [](const Tensor& x) { return at::empty(x.sizes(), x.options()); };
   const Tensor da = like(a), db = like(b), dh0 = like(h0);
   if (u.numel() == 0) {

@@ -1,0 +1,92 @@
+"""Rational transfer functions as layers and filters: H(z) = h0 + (b_1 w + ...) / (1 + a_1 w + ...), w = 1/z.
+
+Functions take NumPy arrays or tensors and give back the same kind (`rtf.functions`, `rtf.response`, `rtf.toolbox`);
+filters in other forms are the values of `rtf.forms`. `rtf.Stream` runs an exported model sample by sample. None of
+these needs PyTorch:
+`rtf.RTF`, `rtf.nn` and, for what `rtf train` left behind, `rtf.load`, which do, are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from ._core import version as __version__
+from .forms import (
+    MimoTransferFunction,
+    Modal,
+    PolynomialRatio,
+    SecondOrderSections,
+    StateSpace,
+    TrainedTransferFunction,
+    TransferFunction,
+    ZeroPoleGain,
+)
+from .functions import convolve, correct, kernel, lfilter, wrap
+from .response import freqz, group_delay, poles
+from .stream import Stream
+from .toolbox import (
+    ConversionReport,
+    Fit,
+    Reduction,
+    Stabilized,
+    convert,
+    fit,
+    reduce,
+    stabilize,
+)
+
+__all__ = [
+    "ConversionReport",
+    "Fit",
+    "MimoTransferFunction",
+    "Modal",
+    "PolynomialRatio",
+    "RTF",
+    "Reduction",
+    "SecondOrderSections",
+    "Stabilized",
+    "StateSpace",
+    "Stream",
+    "TrainedTransferFunction",
+    "TransferFunction",
+    "ZeroPoleGain",
+    "__version__",
+    "convert",
+    "convolve",
+    "correct",
+    "fit",
+    "freqz",
+    "group_delay",
+    "kernel",
+    "lfilter",
+    "load",
+    "nn",
+    "plot",
+    "poles",
+    "reduce",
+    "stabilize",
+    "wrap",
+]
+
+# What needs PyTorch or matplotlib, which take long to import: the module that has the name, and the name there.
+_LATER = {"RTF": ("released", "RTF"), "load": ("checkpoint", "load"), "nn": ("nn", ""), "plot": ("plot", "")}
+_NEEDED = {"torch": "PyTorch", "matplotlib": "matplotlib"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'rtf' has no attribute '{name}'")
+    module, attribute = _LATER[name]
+    try:
+        found: Any = importlib.import_module(f".{module}", __name__)
+    except ModuleNotFoundError as error:
+        if error.name not in _NEEDED:
+            raise
+        raise ImportError(f"rtf.{name} needs {_NEEDED[error.name]}, which is not installed") from None
+    globals()[name] = getattr(found, attribute) if attribute else found
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return __all__

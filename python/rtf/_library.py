@@ -1,0 +1,36 @@
+"""The operators of `torch.ops.rtf`, loaded: those for the GPU too where PyTorch finds one and the build has them."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from . import _core
+
+__all__ = ["ops"]
+
+
+def _load() -> None:
+    folder = Path(_core.__file__).parent
+    load: Any = torch.ops.load_library
+    if not (folder / "librtf_torch.so").exists():
+        raise ImportError("rtf was built without PyTorch; install it again where PyTorch is")
+    try:
+        load(folder / "librtf_torch.so")
+    except OSError as error:
+        why = str(error).splitlines()[0]
+        raise ImportError(f"rtf was built for another PyTorch than {torch.__version__}; install it again ({why})") from None
+    on_gpu = folder / "librtf_torch_cuda.so"
+    if not torch.cuda.is_available() or not on_gpu.exists():
+        return
+    try:
+        load(on_gpu)
+    except OSError as error:
+        warnings.warn(f"rtf runs on the CPU alone: {str(error).splitlines()[0]}", RuntimeWarning, stacklevel=2)
+
+
+_load()
+ops: Any = torch.ops.rtf

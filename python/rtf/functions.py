@@ -1,0 +1,206 @@
+"""Signals through filters: `lfilter`, `kernel`, `convolve`, and between the two numerators `correct` and `wrap`.
+
+Time is the last axis everywhere. Coefficients come in one of two conventions, told apart by h0:
+
+- h0 is None: SciPy's vectors, H(z) = (b_0 + b_1 w + ...) / (a_0 + a_1 w + ...) with w = 1/z; a_0 need not be 1, and
+  the two may differ in size. `scipy.signal.lfilter(b, a, x)` is `rtf.lfilter(x, a, b)`.
+- h0 given: a = (a_1, ..., a_n) and b = (b_1, ..., b_n) as a layer trains them,
+  H(z) = h0 + (b_1 w + ... + b_n w^n) / (1 + a_1 w + ... + a_n w^n).
+
+Vectors are one filter, for all of x. Rows are one filter a channel: a (denominators, ..), b (channels, ..) and
+h0 (channels), where the denominators divide the channels and neighbouring channels share one; x is then
+(..., channels, length).
+
+NumPy arrays (and what becomes one) give NumPy arrays, computed by the torch-free library on threads of its own
+(`RTF_THREADS`); tensors give tensors, by `torch.ops.rtf`, with gradients.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from ._dispatch import check_lfilter, count, is_form, numbers, packed, samples, states, tensors_too, unpacked
+from .forms import Array, Filter, PolynomialRatio, TrainedTransferFunction, TransferFunction
+from .toolbox import convert
+
+__all__ = ["convolve", "correct", "kernel", "lfilter", "wrap"]
+
+
+@tensors_too
+def lfilter(
+    x: Array, a: Array | Filter, b: Array = None, h0: Array = None, zi: Array = None, return_zf: bool = False
+) -> Any:
+    """Filter a signal along its last axis, from rest or from a state.
+
+    Parameters
+    ----------
+    x : (..., length), or (..., channels, length) where coefficients have rows
+        float32 or float64; other real numbers become float64.
+    a, b : denominator and numerator, vectors or rows
+        SciPy's where h0 is None, else (a_1, ..) and (b_1, ..); see the top of this module. Computed in float64. Or a
+        filter of `rtf.forms` in place of a, without b and h0.
+    h0 : number, or one a channel, optional
+    zi : (..., order), optional
+        SciPy's initial state, that of the transposed direct form divided by a_0: `scipy.signal.lfilter_zi` and the zf of
+        a call before. The leading axes are those of x, or broadcast to them. The order is
+        max(len(a), len(b)) - 1, or that of a and b where h0 is given.
+    return_zf : bool
+        Whether to return the final state too.
+
+    Returns
+    -------
+    y : like x
+    zf : float64 (..., order), only with return_zf
+
+    Raises
+    ------
+    ValueError
+        For a filter whose rounding errors would drown the answer, as those of a pole well outside the unit circle do.
+
+    Examples
+    --------
+    >>> import numpy as np, rtf
+    >>> rtf.lfilter([1.0, 0, 0, 0], a=[1, -0.5], b=[2, 1])
+    array([2. , 2. , 1. , 0.5])
+
+    The same filter as a layer has it, 2 + 2 w / (1 - 0.5 w):
+
+    >>> rtf.lfilter([1.0, 0, 0, 0], a=[-0.5], b=[2], h0=2)
+    array([2. , 2. , 1. , 0.5])
+
+    In two pieces, with the state between them:
+
+    >>> y, zf = rtf.lfilter([1.0, 0], a=[1, -0.5], b=[2, 1], return_zf=True)
+    >>> rtf.lfilter([0.0, 0], a=[1, -0.5], b=[2, 1], zi=zf)
+    array([1. , 0.5])
+
+    Or as a value, in any form:
+
+    >>> rtf.lfilter([1.0, 0, 0, 0], rtf.ZeroPoleGain(zeros=[-0.5], poles=[0.5], gain=2))
+    array([2. , 2. , 1. , 0.5])
+
+    Two channels with a denominator of their own each:
+
+    >>> x = np.ones((2, 3))
+    >>> rtf.lfilter(x, a=[[1, -0.5], [1, 0.5]], b=[1])
+    array([[1.  , 1.5 , 1.75],
+           [1.  , 0.5 , 0.75]])
+    """
+    if is_form(a):
+        packed("lfilter", a, b, h0)  # refuses b and h0 beside it
+        a, b, h0 = plain_coefficients(a)
+    check_lfilter(b, h0)
+    x = samples("lfilter", "x", x)
+    a, b = numbers("lfilter", "a", a), numbers("lfilter", "b", b)
+    if h0 is not None:
+        h0 = numbers("lfilter", "h0", h0)
+    if zi is not None:
+        order = max(np.shape(a)[-1:] + np.shape(b)[-1:], default=0) - (h0 is None)
+        zi = states("lfilter", "zi", zi, (*x.shape[:-1], max(order, 0)))
+    y, zf = _core.lfilter(x, a, b, h0, zi, return_zf)
+    return (y, zf) if return_zf else y
+
+
+def plain_coefficients(filter: Any) -> tuple[Array, Array, Array]:
+    """a, b and h0 of a form."""
+    if isinstance(filter, PolynomialRatio):
+        return filter.a, filter.b, None
+    plain = filter if isinstance(filter, TransferFunction) else convert(filter, "tf")
+    if not isinstance(plain, TransferFunction):
+        raise ValueError("[rtf::lfilter] the filter has several inputs or outputs; one of each is needed")
+    return plain.a, plain.b, plain.h0
+
+
+@tensors_too
+def kernel(a: Array | Filter, b: Array = None, h0: Array = None, *, length: int, method: str = "auto") -> Array:
+    """The first samples of the impulse response.
+
+    Parameters
+    ----------
+    a, b, h0 : coefficients as in `lfilter`, or a filter of `rtf.forms` in place of a
+        A `TrainedTransferFunction` has Algorithm 1's kernel up to its own length, and past it that of `correct`.
+    length : int
+    method : {'auto', 'wrapped', 'recurrence', 'division', 'newton'}
+        'wrapped' is Algorithm 1, for which a plain numerator counts as trained at `length`; the others are exact.
+
+    Returns
+    -------
+    (length), or (channels, length) where coefficients have rows
+        float32 where a, b and h0 all are that, else float64.
+
+    Examples
+    --------
+    >>> import rtf
+    >>> rtf.kernel([-0.5], [2], 2, length=4)
+    array([2. , 2. , 1. , 0.5])
+    >>> rtf.kernel(rtf.ZeroPoleGain(zeros=[-0.5], poles=[0.5], gain=2), length=4)
+    array([2. , 2. , 1. , 0.5])
+    """
+    found = _core.kernel(packed("kernel", a, b, h0), count("kernel", "length", length), method)
+    single = b is not None and all(np.asarray(v).dtype == np.float32 for v in (a, b, h0) if v is not None)
+    return found.astype(np.float32) if single else found
+
+
+@tensors_too
+def convolve(x: Array, kernel: Array, *, bidirectional: bool = False) -> Array:
+    """Convolve a signal with a kernel along its last axis, by FFT: y_t = sum over j <= t of k_{t-j} x_j.
+
+    Parameters
+    ----------
+    x : (..., length), or (..., channels, length) where the kernel has rows
+        float32 or float64; other real numbers become float64.
+    kernel : (taps), or (channels, taps)
+        Of any number of taps; those past the length meet no sample.
+    bidirectional : bool
+        Add the sum over j > t of k^b_{j-t-1} x_j. The kernel has an axis more then, of size 2, at its front: forward,
+        then backward.
+
+    Returns
+    -------
+    y : like x
+
+    Examples
+    --------
+    >>> import rtf
+    >>> rtf.convolve([1.0, 2, 3, 4], [1, 0.5])
+    array([1. , 2.5, 4. , 5.5])
+    >>> rtf.convolve([1.0, 2, 3, 4], [[1, 0.5], [10, 0]], bidirectional=True)
+    array([21. , 32.5, 44. ,  5.5])
+    """
+    x = samples("convolve", "x", x)
+    taps = np.asarray(numbers("convolve", "kernel", kernel), dtype=x.dtype)
+    return _core.convolve(x, taps, bidirectional)
+
+
+@tensors_too
+def correct(trained: TrainedTransferFunction) -> TransferFunction:
+    """The filter whose recurrence gives Algorithm 1's kernel over the trained length.
+
+    Examples
+    --------
+    >>> import numpy as np, rtf
+    >>> trained = rtf.TrainedTransferFunction(a=[-1.2, 0.81], b=[1, 0.5], h0=1, length=64)
+    >>> filter = rtf.correct(trained)
+    >>> np.allclose(rtf.kernel(trained, length=64), rtf.kernel(filter, length=64), rtol=0, atol=1e-13)
+    True
+    """
+    result: TransferFunction = unpacked(_core.correct(packed("correct", trained)))
+    return result
+
+
+@tensors_too
+def wrap(filter: TransferFunction, length: int) -> TrainedTransferFunction:
+    """The way back: the numerator that Algorithm 1 at `length` turns into the first samples of this filter.
+
+    Examples
+    --------
+    >>> import rtf
+    >>> filter = rtf.TransferFunction(a=[-0.5], b=[2], h0=2)
+    >>> rtf.kernel(rtf.wrap(filter, 4), length=4)
+    array([2. , 2. , 1. , 0.5])
+    """
+    result: TrainedTransferFunction = unpacked(_core.wrap(packed("wrap", filter), count("wrap", "length", length)))
+    return result

@@ -1,0 +1,243 @@
+"""`RTF` with the interface of the published code: its scripts run, and its checkpoints load."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ._library import ops
+from .forms import TrainedTransferFunction
+
+__all__ = ["RTF"]
+
+_BOUNDS = {"zeros": 0.0, "xavier": 0.5, "montel": 1.0}
+"""First values of a and b are uniform up to order to the power of minus this; zeros are zeros."""
+
+
+class RTF(nn.Module):
+    """A layer of rational transfer functions, as the paper's authors published it (ruke1ire/RTF).
+
+    Signature, parameters, their storage and the methods are those of the published class; results agree with it to
+    rounding where it is right. Where it is not, this class is: for inputs of odd length with two directions, in the
+    numerator and the gain of the recurrence (`step`, `get_C`, `get_k_step`), and for the constraint with two
+    directions, whose `scalar` has an entry for each denominator here. `quirks='release'` computes what the published
+    code does in all of these.
+
+    Parameters
+    ----------
+    d_model : int
+        Channels.
+    state_size : int
+        Order of each transfer function.
+    trunc_len : int
+        The longest input, and where the numerator is trained; of an odd number the next one is that.
+    num_a : int, optional
+        How many different denominators there are; divides d_model, which it is by default.
+    dropout : float
+        Of the kernel.
+    bidirectional : bool
+        A second system sees the sequence from its end.
+    flash_fft_conv : bool
+        Changes nothing: there is one convolution.
+    init : {'zeros', 'xavier', 'montel'}
+    constraint : {'no', 'l1_montel'}
+        'l1_montel' keeps poles inside the unit circle.
+    quirks : {'none', 'release'}
+
+    Attributes
+    ----------
+    ab : Parameter
+        Denominators, then numerators, (directions * (num_a + d_model), state_size); of two directions the forward rows
+        of each kind come first.
+    h_0 : Parameter
+        (directions * d_model)
+    scalar : Parameter
+        (directions * num_a), with 'l1_montel'
+    k : Tensor
+        The kernels of the last `forward`.
+    constraint_flag : bool
+        Whether there is a constraint.
+    flash_fft_conv : None
+
+    Examples
+    --------
+    >>> import rtf, torch
+    >>> layer = rtf.RTF(d_model=4, state_size=8, trunc_len=64, init="montel")
+    >>> layer(torch.randn(2, 64, 4)).shape
+    torch.Size([2, 64, 4])
+    >>> x = layer.x_0(2)
+    >>> y, x = layer.step(torch.randn(2, 4), x)
+    >>> y.shape, x.shape
+    (torch.Size([2, 4]), torch.Size([2, 8, 4]))
+    >>> torch.allclose(layer.get_k(), layer.get_k_step(), atol=1e-6)
+    True
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        state_size: int,
+        trunc_len: int,
+        num_a: int | None = None,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        flash_fft_conv: bool = False,
+        init: str = "zeros",
+        constraint: str | None = "no",
+        *,
+        quirks: str = "none",
+    ) -> None:
+        super().__init__()
+        num_a = d_model if num_a is None else num_a
+        for name, value, least in (("d_model", d_model, 1), ("state_size", state_size, 0), ("trunc_len", trunc_len, 1)):
+            if value < least:
+                raise ValueError(f"[rtf::RTF] {name} is {value}; at least {least} is needed")
+        if num_a < 1 or d_model % num_a != 0:
+            raise ValueError(f"[rtf::RTF] num_a is {num_a}; it must divide d_model, {d_model}")
+        if init not in _BOUNDS:
+            raise ValueError(f"[rtf::RTF] init is '{init}'; expected one of {', '.join(_BOUNDS)}")
+        if constraint not in ("no", "l1_montel", None):
+            raise ValueError(f"[rtf::RTF] constraint is '{constraint}'; expected no or l1_montel")
+        if quirks not in ("none", "release"):
+            raise ValueError(f"[rtf::RTF] quirks is '{quirks}'; expected none or release")
+        self.D, self.N, self.L, self.num_a, self.bdir = d_model, state_size, trunc_len, num_a, bidirectional
+        self.quirks = quirks
+        self.flash_fft_conv = None
+        self.constraint_flag = constraint == "l1_montel"
+        self._points = trunc_len + trunc_len % 2  # of every kernel, as the published code has them
+        directions = 2 if bidirectional else 1
+        self.a_channels = directions * num_a
+
+        # Drawn in the order of the published code: the same torch.manual_seed makes the same layer.
+        ab = torch.zeros(directions * (d_model + num_a), state_size)
+        if init != "zeros" and state_size > 0:
+            bound = state_size ** -_BOUNDS[init]
+            ab.uniform_(-bound, bound)
+        self.ab = nn.Parameter(ab)
+        self.h_0 = nn.Parameter(torch.randn(directions * d_model))
+        self.scalar: nn.Parameter | None = None
+        if self.constraint_flag:
+            self.scalar = nn.Parameter(torch.rand(num_a if quirks == "release" else self.a_channels))
+        self.dropout = nn.Dropout(dropout)
+        self.k: Tensor | None = None
+        self._running: tuple[list[tuple[Tensor, int]], tuple[Tensor, Tensor, Tensor]] | None = None
+
+    @property
+    def a(self) -> Tensor:
+        """The denominators, through the constraint."""
+        return self.a_constraint(self.ab[: self.a_channels])
+
+    def a_constraint(self, coefs: Tensor) -> Tensor:
+        """Denominators (directions * num_a, state_size) through the constraint."""
+        if self.scalar is None:
+            return coefs
+        found: Tensor = ops.montel(coefs, self.scalar.to(coefs.dtype).expand(self.a_channels))
+        return found
+
+    def transfer_function(self) -> TrainedTransferFunction:
+        """The filters of the layer as the functions of this package take them; differentiable."""
+        return TrainedTransferFunction(self.a, self.ab[self.a_channels :], self.h_0, self._points)
+
+    def get_k(self, L: int | None = None) -> Tensor:
+        """The first L samples of the kernels, (d_model, L); with two directions (d_model, 2 L), the second half the
+        backward kernels from their end."""
+        length = self.L if L is None else L
+        if not 1 <= length <= self.L:
+            raise ValueError(f"[rtf::RTF] a sequence of {length} samples; the layer takes 1 to {self.L}")
+        k: Tensor = ops.kernel(self.a, self.ab[self.a_channels :], self.h_0, self._points)[:, :length]
+        return torch.cat((k[: self.D], k[self.D :].flip(-1)), dim=-1) if self.bdir else k
+
+    def forward(self, u: Tensor, **kwargs: Any) -> Tensor:
+        """u (batch, length, d_model), of any length up to trunc_len -> y of the same shape.
+
+        float16 is computed in float32. Other arguments are allowed and mean nothing, as in the published code.
+        """
+        k = self.k = self.dropout(self.get_k(u.shape[-2]))
+        x = u.float() if u.dtype == torch.float16 else u
+        if not self.bdir:
+            y = ops.convolve(x, k)
+        else:
+            forward, backward = k.chunk(2, -1)
+            both = torch.stack((forward, backward.flip(-1)))
+            wrong = self.quirks == "release" and u.shape[-2] % 2 == 1
+            y = ops.release_convolve(x, both) if wrong else ops.convolve(x, both, True)
+        found: Tensor = y.to(u.dtype)
+        return found
+
+    def step(self, u: Tensor, x_i: Tensor) -> tuple[Tensor, Tensor]:
+        """One sample u (batch, d_model) from state x_i (batch, state_size, d_model): y and the next state, in the type of
+        x_i; float64 keeps the digits that slow poles need. Without gradients the recurrence is kept from step to step; on a
+        GPU what is written by way of a parameter's `data` is seen after the next `x_0`."""
+        y, x = ops.step(u, *self._recurrence(), x_i.transpose(1, 2).double())
+        return y, x.transpose(1, 2).to(x_i.dtype)
+
+    @torch.no_grad()
+    def get_C(self) -> Tensor:
+        """The numerator of the recurrence, (d_model, state_size)."""
+        _, c, _ = self._realize()
+        return c.to(self.ab.dtype)
+
+    def x_0(self, batch_shape: int, device: torch.device | str | None = None) -> Tensor:
+        """The state of a stream that has seen nothing, (batch, state_size, d_model), in the type of the parameters."""
+        self._running = None
+        return torch.zeros(batch_shape, self.N, self.D, dtype=self.ab.dtype, device=device or self.h_0.device)
+
+    def get_k_step(self) -> Tensor:
+        """The kernels (d_model, trunc_len) by the recurrence: an impulse goes through it."""
+        impulse = torch.zeros(1, self.L, self.D, dtype=self.ab.dtype, device=self.ab.device)
+        impulse[0, 0] = 1.0
+        y: Tensor = ops.filter(impulse, *self._recurrence())[0]
+        return y[0].transpose(0, 1)
+
+    def _realize(self) -> tuple[Tensor, Tensor, Tensor]:
+        """a, b and h0 of the recurrence."""
+        if self.bdir:
+            raise ValueError("[rtf::RTF] a bidirectional layer has no recurrence: it sees the whole sequence")
+        if self.quirks == "release":
+            b = self.ab[self.a_channels :]
+            return self.a, ops.release_numerator(self.a, b, self.L) if self.N > 0 else b, self.h_0
+        wide = self.ab.double()
+        a = self.a_constraint(wide[: self.a_channels])
+        b, h0 = ops.correct(a, wide[self.a_channels :], self.h_0.double(), self._points)
+        return a, b, h0
+
+    def _recurrence(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The same; without gradients it is kept until a parameter changes."""
+        values = list(self.parameters())
+        if torch.compiler.is_compiling() or (torch.is_grad_enabled() and any(p.requires_grad for p in values)):
+            return self._realize()
+        if self._running is None or not all(map(_unchanged, values, self._running[0])):
+            self._running = [_noted(p) for p in values], self._realize()
+        return self._running[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "k": None, "_running": None}  # neither belongs to the layer
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        # The published code has one scalar for both directions of a denominator.
+        scalar = state_dict.get(prefix + "scalar")
+        if self.scalar is not None and scalar is not None and 2 * scalar.numel() == self.scalar.numel():
+            state_dict[prefix + "scalar"] = scalar.repeat(2)
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+    def extra_repr(self) -> str:
+        text = f"{self.D}, state_size={self.N}, trunc_len={self.L}, num_a={self.num_a}, bidirectional={self.bdir}"
+        return text if self.quirks == "none" else f"{text}, quirks={self.quirks}"
+
+
+def _noted(parameter: Tensor) -> tuple[Tensor, int]:
+    """What a parameter is known by: on the CPU its values; elsewhere, where comparing them would wait for the device at
+    every step, its memory and how often that was written."""
+    values = parameter.detach()
+    return (values.clone(), 0) if values.is_cpu else (values, parameter._version)
+
+
+def _unchanged(parameter: Tensor, noted: tuple[Tensor, int]) -> bool:
+    values, version = noted
+    if parameter.device != values.device:
+        return False
+    if parameter.is_cpu:
+        return torch.equal(parameter, values)
+    return parameter.data_ptr() == values.data_ptr() and parameter._version == version

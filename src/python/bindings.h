@@ -1,0 +1,12 @@
+// The parts of the module rtf._core.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace rtf::python {
+
+void add_functions(nanobind::module_& m);
+void add_stream(nanobind::module_& m);
+void add_toolbox(nanobind::module_& m);
+
+}  // namespace rtf::python

@@ -1,0 +1,23 @@
+// Coefficients as SciPy's users write them.
+#pragma once
+
+#include "rtf_torch/operators.h"
+
+namespace rtf::ops {
+
+// H = h0 + (b_1 w + ...) / (1 + a_1 w + ...) in float64: a (denominators, order), b (channels, order), h0 (channels).
+struct Rational {
+  Tensor a, b, h0;
+  bool each_channel;  // false: coefficients came without channels, one filter for everything
+};
+
+// Without h0 a and b are (a_0, a_1, ...) and (b_0, b_1, ...), of any lengths; with it they start at a_1 and b_1. Either
+// may be for all channels, (coefficients), or for each, (channels, coefficients). Where any is for each there are as
+// many as said, or else as the one with most has.
+Rational rational(const char* operation, const Tensor& a, const Tensor& b, const OptionalTensor& h0,
+                  const std::optional<c10::SymInt>& channels = std::nullopt);
+
+// A row of (denominators, ...) for every channel of its group, or the only row for all.
+Tensor for_channels(const Tensor& rows, const c10::SymInt& channels);
+
+}  // namespace rtf::ops

@@ -1,0 +1,84 @@
+// Autograd of an operator, made as torch makes that of its own: torch.func, which refuses torch::autograd::Function,
+// takes these operators.
+#pragma once
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/saved_variable.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "rtf_torch/operators.h"
+
+namespace rtf::ops {
+
+using torch::autograd::variable_list;
+
+// Gradients to the inputs from what was kept and the gradients to the outputs; an undefined one is zero, and not all
+// are.
+using Backward = std::function<variable_list(const variable_list& kept, const variable_list& gradients)>;
+
+class Tape : public torch::autograd::Node {
+ public:
+  Tape(const char* operation, const variable_list& inputs, const variable_list& kept, Backward backward)
+      : operation_(operation), backward_(std::move(backward)) {
+    for (const Tensor& input : inputs)
+      add_next_edge(input.defined() ? torch::autograd::impl::gradient_edge(input) : torch::autograd::Edge());
+    for (const Tensor& tensor : kept) kept_.emplace_back(tensor, /*is_output=*/false);
+  }
+
+  variable_list apply(variable_list&& gradients) override {
+    if (std::none_of(gradients.begin(), gradients.end(), [](const Tensor& gradient) { return gradient.defined(); }))
+      return variable_list(num_outputs());
+    const std::lock_guard lock(mutex_);
+    variable_list kept;
+    for (const auto& tensor : kept_) kept.push_back(tensor.unpack());
+    return backward_(kept, gradients);
+  }
+  void release_variables() override {
+    const std::lock_guard lock(mutex_);
+    for (auto& tensor : kept_) tensor.reset_data();
+  }
+  std::string name() const override { return std::string("rtf::") + operation_; }
+
+ private:
+  const char* operation_;
+  std::vector<torch::autograd::SavedVariable> kept_;
+  Backward backward_;
+};
+
+// forward() below autograd, with the way back recorded where one of `inputs`, which may be undefined, needs a gradient.
+// `kept` are the tensors that the way back reads; outputs are new tensors. Those past the first `differentiable` have
+// no gradient, and are kept too.
+template <class Forward>
+variable_list record(const char* operation, const variable_list& inputs, variable_list kept, Forward&& forward,
+                     Backward backward, std::size_t differentiable = SIZE_MAX) {
+  for (const Tensor& input : inputs)
+    TORCH_CHECK_NOT_IMPLEMENTED(!torch::autograd::isFwGradDefined(input), "[rtf::", operation,
+                                "] has no forward-mode derivative; reverse mode has one");
+  variable_list outputs;
+  {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    outputs = forward();
+  }
+  const bool wanted = at::GradMode::is_enabled() && std::any_of(inputs.begin(), inputs.end(), [](const Tensor& input) {
+                        return input.defined() && input.requires_grad();
+                      });
+  if (wanted) {
+    const std::size_t first = std::min(differentiable, outputs.size());
+    kept.insert(kept.end(), outputs.begin() + static_cast<std::ptrdiff_t>(first), outputs.end());
+    const std::shared_ptr<Tape> tape(new Tape(operation, inputs, kept, std::move(backward)),
+                                     torch::autograd::deleteNode);
+    for (std::size_t i = 0; i < first; ++i) torch::autograd::set_history(outputs[i], tape);
+  }
+  return outputs;
+}
+
+// Optional arguments among those kept.
+inline Tensor kept(const OptionalTensor& tensor) { return tensor.value_or(Tensor()); }
+inline OptionalTensor given(const Tensor& tensor) { return tensor.defined() ? OptionalTensor(tensor) : std::nullopt; }
+
+}  // namespace rtf::ops

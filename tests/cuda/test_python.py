@@ -1,0 +1,116 @@
+"""The Python package on the GPU against the same on the CPU in double."""
+
+import copy
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+rtf = pytest.importorskip("rtf")
+
+BOUND = {torch.float64: 1e-10, torch.float32: 1e-5}
+
+
+def close(got, wanted, bound, what=""):
+    assert got.is_cuda and got.shape == wanted.shape, what
+    if wanted.numel():
+        error = float((got.detach().cpu().to(wanted.dtype) - wanted.detach()).abs().max())
+        assert error <= bound * max(float(wanted.abs().max()), 1e-300), f"{what}: off by {error:.2e}"
+
+
+def denominator(rng, order):
+    a = rng.uniform(-1, 1, order)
+    return a * 0.9 / max(np.abs(a).sum(), 1e-300)
+
+
+@pytest.mark.parametrize("dtype", BOUND)
+@pytest.mark.parametrize("rows, length, order", [(1, 1, 1), (3, 100, 4), (32, 1000, 8), (5, 257, 64), (2, 300, 100), (4, 7, 12)])
+def test_lfilter(rows, length, order, dtype):
+    """One filter for all rows, then one for each, with states in and out, and every gradient."""
+    rng = np.random.default_rng([rows, length, order])
+    x, zi = rng.standard_normal((rows, length)), rng.standard_normal((rows, order))
+    for shape in ((), (rows,)):
+        a = np.apply_along_axis(lambda _: np.concatenate(([1.5], denominator(rng, order))), -1, np.zeros((*shape, 1)))
+        b = rng.standard_normal((*shape, order + 1))
+        weights, more = torch.tensor(rng.standard_normal((rows, length))), torch.tensor(rng.standard_normal((rows, order)))
+
+        def run(device, dtype):
+            leaves = [torch.tensor(v).to(device, dtype).requires_grad_() for v in (x, a, b)]
+            start = torch.tensor(zi).to(device).requires_grad_()
+            y, zf = rtf.lfilter(*leaves, zi=start, return_zf=True)
+            assert y.dtype == dtype and zf.dtype == torch.float64
+            loss = (y.double() * weights.to(device)).sum() + (zf * more.to(device)).sum()
+            return y, zf, *torch.autograd.grad(loss, (*leaves, start))
+
+        rounded = [v.astype(np.float32).astype(np.float64) for v in (x, a, b)] if dtype == torch.float32 else (x, a, b)
+        x, a, b = rounded
+        for i, (got, wanted) in enumerate(zip(run("cuda", dtype), run("cpu", torch.float64))):
+            close(got, wanted, 10 * BOUND[dtype], f"result {i}")
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("length", [1, 31, 64, 1000])
+def test_layers(length, bidirectional):
+    torch.manual_seed(0)
+    released = rtf.RTF(6, 8, 1000, num_a=2, init="montel", bidirectional=bidirectional, constraint="l1_montel")
+    exact = rtf.nn.RTF(6, 8, 1000, denominators=2, init="montel", bidirectional=bidirectional, numerator="exact")
+    for layer in (released, exact):
+        there, here = copy.deepcopy(layer).cuda(), copy.deepcopy(layer).double()
+        u = torch.randn(3, length, 6)
+        weights = torch.randn(3, length, 6)
+        y, wanted = there(u.cuda()), here(u.double())
+        close(y, wanted, 1e-5, "y")
+        gradients = torch.autograd.grad((y * weights.cuda()).sum(), list(there.parameters()))
+        expected = torch.autograd.grad((wanted * weights.double()).sum(), list(here.parameters()))
+        for (name, _), got, want in zip(layer.named_parameters(), gradients, expected):
+            close(got, want, 1e-4, name)
+
+
+def test_steps():
+    torch.manual_seed(0)
+    layer = rtf.RTF(6, 8, 64, init="montel").cuda()
+    u = torch.randn(2, 64, 6, device="cuda")
+    x, steps = layer.x_0(2), []
+    with torch.no_grad():
+        for t in range(64):
+            y, x = layer.step(u[:, t], x)
+            steps.append(y)
+        close(torch.stack(steps, 1), layer(u).cpu(), 1e-5)
+        close(layer.get_k_step(), layer.get_k().cpu(), 1e-5)
+
+
+@pytest.mark.parametrize("norm", ["batch", "layer"])
+def test_model(norm):
+    torch.manual_seed(0)
+    model = rtf.nn.SequenceModel(channels=8, order=4, length=50, outputs=3, layers=2, norm=norm, init="montel", decoder="position")
+    there, here = copy.deepcopy(model).cuda(), copy.deepcopy(model).double()
+    x = torch.randn(4, 50, 1)
+    close(there(x.cuda()), here(x.double()), 1e-4, "training")
+    there.eval(), here.eval()
+    wanted = here(x.double())
+    close(there(x.cuda()), wanted, 1e-4, "evaluation")
+    state = there.make_state(4)
+    answers = [there.prefill(x[:, :20].cuda(), state), *(there.step(x[:, t].cuda(), state).unsqueeze(1) for t in range(20, 50))]
+    close(torch.cat(answers, 1), wanted, 1e-4, "stream")
+
+
+@pytest.mark.parametrize("dtype, bound", [(torch.float16, 1e-2), (torch.bfloat16, 5e-2)])
+def test_autocast(dtype, bound):
+    torch.manual_seed(0)
+    block = torch.nn.Sequential(torch.nn.Linear(6, 6), rtf.RTF(6, 8, 64, init="montel"), torch.nn.Linear(6, 6)).cuda()
+    x = torch.randn(2, 64, 6, device="cuda")
+    wanted = block(x)
+    with torch.autocast("cuda", dtype):
+        y = block(x)
+    y.float().square().sum().backward()
+    assert (y.float() - wanted).abs().max() < bound * wanted.abs().max()
+    assert all(p.grad.isfinite().all() for p in block.parameters())
+
+
+def test_functions_that_go_through_numpy():
+    a = torch.tensor([1.0, -1.2, 0.81], device="cuda", dtype=torch.float64)
+    poles = rtf.poles(a)
+    assert poles.is_cuda and torch.allclose(poles.abs().cpu(), torch.tensor([0.9, 0.9]).double())
+    angles, response = rtf.freqz(a, torch.ones(1, device="cuda"), points=8)
+    assert angles.is_cuda and response.is_cuda
+    close(response, rtf.freqz(a.cpu(), torch.ones(1), points=8)[1], 1e-12)

@@ -1,0 +1,158 @@
+"""rtf.Stream: model files against SciPy, filters, states, forks and threads."""
+
+import copy
+import threading
+
+import numpy as np
+import pytest
+import rtf
+from random_model import RandomModel
+from scipy import signal
+
+TOLERANCE = {"f32": 1e-4, "f64": 1e-9}  # of the largest answer
+MODELS = {
+    "position": dict(),
+    "tokens": dict(vocabulary=7, decoder="last"),
+    "pool": dict(decoder="pool", norm="batch", shared=True),
+    "order_0": dict(order=0, features=2),
+}
+
+
+def close(got, wanted, precision):
+    assert got.shape == wanted.shape and got.dtype == (np.float32 if precision == "f32" else np.float64)
+    assert np.abs(got - wanted).max(initial=0) <= TOLERANCE[precision] * np.abs(wanted).max(initial=1e-300)
+
+
+@pytest.fixture
+def load(tmp_path):
+    def make(model):
+        (tmp_path / "m.safetensors").write_bytes(model.file)
+        return rtf.Stream(tmp_path / "m.safetensors")
+
+    return make
+
+
+@pytest.mark.parametrize("precision", ["f32", "f64"])
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("length", [0, 1, 2, 257])
+def test_a_model_file_equals_scipy(load, name, precision, length):
+    m = RandomModel(length, precision, **MODELS[name])
+    x = m.samples(length)
+    wanted = m.answers(x) if length else np.empty((0, m.outputs))
+    stream = load(m)
+    assert (stream.inputs, stream.outputs, stream.vocabulary, stream.precision) == (m.inputs, m.outputs, m.vocabulary, precision)
+    whole = stream.process(x)
+    close(whole, wanted, precision)
+    stream.reset()
+    stepped = [stream.step(sample) for sample in x]
+    assert all((one == row).all() for one, row in zip(stepped, whole, strict=True))  # to the bit
+    if m.decoder == "pool" and length:
+        close(stream.answer(), wanted[-1], precision)
+    if m.inputs == 1 and length:
+        stream.reset()
+        assert (stream.process(x[:, 0]) == whole).all()
+        stream.reset()
+        assert (stream.step(x[0, 0]) == whole[0]).all()
+
+
+def test_states_are_saved_restored_and_forked(load):
+    m = RandomModel(3)
+    x = m.samples(60)
+    stream = load(m)
+    whole = stream.process(x)
+    stream.reset()
+    stream.prefill(x[:25])
+    saved = stream.save()
+    assert isinstance(saved, bytes)
+    forked, copied, deep = stream.fork(), copy.copy(stream), copy.deepcopy(stream)
+    for one in (stream, forked, copied, deep):
+        assert (one.process(x[25:]) == whole[25:]).all()
+    other = load(m)
+    other.restore(saved)
+    assert (other.process(x[25:]) == whole[25:]).all()
+    with pytest.raises(ValueError, match=r"^\[rtf::stream::restore\] "):
+        stream.restore(saved[:-1])
+    with pytest.raises(ValueError, match="another model"):
+        load(RandomModel(4)).restore(saved)
+
+
+@pytest.mark.parametrize("precision, tolerance", [("f32", 1e-5), ("f64", 1e-10)])
+def test_a_filter_equals_scipy(precision, tolerance):
+    rng = np.random.default_rng(0)
+    b, a = signal.butter(4, 0.3)
+    stream = rtf.Stream(rtf.PolynomialRatio(b, a), precision)
+    x = rng.standard_normal(1000)
+    y = stream.process(x)
+    expected = signal.lfilter(b, a, x)
+    assert y.shape == (1000, 1) and y.dtype == (np.float32 if precision == "f32" else np.float64)
+    assert np.abs(y[:, 0] - expected).max() <= 10 * tolerance * np.abs(expected).max()
+    two = rtf.Stream(rtf.TransferFunction([-0.5], [[1], [2]], [0, 1]), precision)
+    assert two.inputs == two.outputs == 2
+    x = rng.standard_normal((100, 2))
+    y = two.process(x)
+    for c in range(2):
+        expected = signal.lfilter([c, c + 1 - 0.5 * c], [1, -0.5], x[:, c])
+        assert np.abs(y[:, c] - expected).max() <= 10 * tolerance * np.abs(expected).max()
+    trained = rtf.TrainedTransferFunction([-1.2, 0.81], [1, 0.5], 1, 64)
+    kernel = rtf.Stream(trained).process(np.eye(1, 64)[0])[:, 0]
+    np.testing.assert_allclose(kernel, rtf.kernel(trained, length=64), rtol=0, atol=1e-9)
+
+
+def test_a_number_that_is_not_finite_stays_until_reset():
+    stream = rtf.Stream(rtf.TransferFunction([-0.5], [1], 0))
+    stream.step(np.nan)
+    assert not stream.finite
+    stream.reset()
+    assert stream.finite and stream.step(1.0) == 0.0
+
+
+def test_threads_share_a_stream_and_a_model(load):
+    m = RandomModel(5)
+    x = m.samples(2000)
+    stream = load(m)
+    whole = stream.fork().process(x)
+    answers = [None] * 4
+
+    def work(i):
+        answers[i] = stream.fork().process(x)
+        rtf.lfilter(np.ones((8, 5000)), [1, -0.5], [1])
+
+    def hammer():
+        for _ in range(100):
+            shared.step(x[0])
+
+    shared = stream.fork()
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)] + [threading.Thread(target=hammer) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all((answer == whole).all() for answer in answers)
+    lone = stream.fork()
+    lone.prefill(np.repeat(x[:1], 200, axis=0))
+    assert shared.save() == lone.save()
+
+
+def test_refusals(load, tmp_path):
+    numbers, tokens = load(RandomModel(1, features=2)), load(RandomModel(2, vocabulary=7, decoder="last"))
+    cases = [
+        (lambda: numbers.process(np.ones((3, 4))), r"x has shape \(3, 4\); \(length, 2\) is needed"),
+        (lambda: numbers.step(1.0), r"x has shape \(1\)"),
+        (lambda: numbers.step([1j, 0]), "x has numbers of type complex128"),
+        (lambda: tokens.step(1.5), "the model takes tokens"),
+        (lambda: tokens.step(7), "token 7 is outside the vocabulary of 7"),
+        (lambda: numbers.answer(), "has seen no sample"),
+        (lambda: rtf.Stream(3), "source is a int"),
+        (lambda: rtf.Stream(tmp_path / "m.safetensors", "f64"), "precision is for a filter"),
+        (lambda: rtf.Stream(rtf.TransferFunction([-0.5], [1], 0), "f16"), "f32 or f64"),
+        (lambda: rtf.Stream(rtf.TransferFunction([-1.5], [1], 0)), "pole"),
+        (lambda: load(RandomModel(3, decoder="pair")), "compares two sequences"),
+    ]
+    for call, expected in cases:
+        with pytest.raises(ValueError, match=r"^\[rtf::[\w:]+\] [^\n]*" + expected):
+            call()
+    with pytest.raises(OSError, match="nowhere.safetensors"):
+        rtf.Stream(tmp_path / "nowhere.safetensors")
+    (tmp_path / "cut.safetensors").write_bytes(RandomModel(1).file[:-9])
+    with pytest.raises(ValueError, match="cut.safetensors"):
+        rtf.Stream(str(tmp_path / "cut.safetensors"))
