@@ -82,9 +82,9 @@ std::vector<std::string> cells_of(const ReportRow& row) {
           planned > 0 ? fmt::format("{} / {}", run.status.step, planned) : fmt::format("{}", run.status.step),
           fmt::format("{}", run.status.epoch),
           run.metric().label(),
-          score_text(row, [](const ReportedRun& run) { return run.best("val"); }),
-          score_text(row, [](const ReportedRun& run) { return run.best("test"); }),
-          score_text(row, [](const ReportedRun& run) { return run.last(); }),
+          score_text(row, [](const ReportedRun& one) { return one.best("val"); }),
+          score_text(row, [](const ReportedRun& one) { return one.best("test"); }),
+          score_text(row, [](const ReportedRun& one) { return one.last(); }),
           paper_number(config),
           fmt::format("{}", row.runs.size()),
           seeds,
@@ -184,8 +184,8 @@ std::vector<ReportRow> report_rows(std::vector<ReportedRun> runs) {
 }
 
 Table report_table(const std::vector<ReportRow>& rows) {
-  Table table({"run", "task", "layer", "order", "channels", "state", "steps", "epochs", "metric", "val", "test",
-               "last", "paper", "runs", "seeds", "minutes", "device", "precision"});
+  Table table({"run", "task", "layer", "order", "channels", "state", "steps", "epochs", "metric", "val", "test", "last",
+               "paper", "runs", "seeds", "minutes", "device", "precision"});
   for (const ReportRow& row : rows) table.row(cells_of(row));
   return table;
 }
