@@ -30,6 +30,7 @@ struct Checkpoint {
   std::map<std::string, std::string> config;  // fixed_settings() of the run
   // model.<name>, optimizer.<moment>.<name>, ema.<name>, carried.<layer>, evaluation.<split>
   NamedTensors tensors;
+  std::uint64_t evaluated_data = 0;  // Task::fingerprint() of what evaluation.<split> is of
 };
 
 // Writes latest_file, and the same as best_file when `best`. The latest that was there stays as previous_file: at every
