@@ -1,6 +1,9 @@
 """`rtf data`: ListOps against an evaluator and a generator written here, Pathfinder's files, and what is refused."""
 
+import os
 import random
+import signal
+import socket
 import statistics
 import struct
 import subprocess
@@ -162,13 +165,44 @@ def test_pictures_are_one_set(tmp_path):
     command = [COMMAND, "data", "pathfinder", "--size", "100000", "--png", "--out", str(tmp_path / "cut")]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as cut:
         deadline = time.monotonic() + 60
-        while not list(tmp_path.glob("cut/.imgs.*.tmp/1/*.png")) and time.monotonic() < deadline:
+        while not list(tmp_path.glob("cut/.rtf-*.tmp/1/*.png")) and time.monotonic() < deadline:
             time.sleep(0.01)
         cut.kill()
     assert [path.name for path in (tmp_path / "cut").glob("[!.]*")] == []
     generate(tmp_path / "cut", "pathfinder", "--size", 3, "--png")
     assert sorted(path.name for path in (tmp_path / "cut").glob("[!.]*")) == ["imgs", "metadata"]
     assert len(list(tmp_path.glob("cut/imgs/*/*.png"))) == 3
+
+
+def dead_process():
+    with subprocess.Popen(["true"]) as process:
+        pass
+    return process.pid
+
+
+@pytest.mark.parametrize("arguments", [["listops"], ["pathfinder"], ["pathfinder", "--png"]], ids=" ".join)
+def test_what_a_killed_run_left_goes_with_the_next(tmp_path, arguments):
+    command = [COMMAND, "data", *arguments, "--size", "1000000", "--out", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as cut:
+        deadline = time.monotonic() + 60
+        while len(list(tmp_path.glob(".rtf-*.tmp"))) < {1: 1, 2: 2}[len(arguments)] and time.monotonic() < deadline:
+            time.sleep(0.01)
+        # It still lives: its files stay.
+        cut.send_signal(signal.SIGSTOP)
+        files = {path.name for path in tmp_path.iterdir()}
+        rtf("data", "listops", "--size", 60, "--out", tmp_path)
+        assert files and files <= {path.name for path in tmp_path.iterdir()}
+        cut.kill()
+    # Nor is anything else touched: of other hosts and living processes, and names that are like ours.
+    host, dead = socket.gethostname().replace("/", "_"), dead_process()
+    kept = [f".rtf-else.{host}-{dead}-0.tmp", f".rtf-{host}-{os.getpid()}-0.tmp", f".rtf-{host}-{dead}-0.tmp.png",
+            f".rtf-{host}-{dead}.tmp", f".rtf-{host}-{dead}x-0.tmp", f".rtf-{host}--{dead}-0.tmp", f"rtf-{host}-{dead}-0.tmp",
+            f".rtf-{host}-{dead}-0", f".imgs.{dead}.tmp"]  # fmt: skip
+    for name in kept:
+        (tmp_path / name).mkdir()
+    (tmp_path / f".rtf-{host}-{dead}-7.tmp").symlink_to(tmp_path / kept[0])
+    generate(tmp_path, *arguments, "--size", 60)
+    assert {path.name for path in tmp_path.glob("*.tmp")} | {path.name for path in tmp_path.glob(".*")} == set(kept)
 
 
 def test_of_two_that_make_one_set_one_is_told(tmp_path):

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -293,6 +294,35 @@ def test_an_evaluation_of_other_weights_is_not_gone_on_with(rtf_raw, rtf, tmp_pa
     rtf("train", "--resume", "run", "train.steps=0", "-q")
     assert [row for row in rows(tmp_path / "run") if row["step"] != "4"] == [
         row for row in rows(tmp_path / "whole") if row["step"] != "4"]  # fmt: skip
+
+
+def test_an_evaluation_of_other_data_is_not_gone_on_with(rtf_raw, rtf, tmp_path):
+    """Neither from another folder, nor from the same one with other files."""
+    rng = np.random.default_rng(3)
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        for prefix, count in (("train", 64), ("t10k", 32)):
+            write_digits(tmp_path / folder, count, prefix, rng)
+    (tmp_path / "c.yaml").write_text("""
+task: {name: smnist, train_size: 16, val_size: 32}
+model: {layers: 1, channels: 4, order: 4}
+train: {epochs: 1, batch: 8, threads: 1}
+data: {path: one}
+""")
+    latest = tmp_path / "run/checkpoints/latest.safetensors"
+    for other in ("two", "moved"):
+        rtf("train", "c.yaml", "--minutes", "1e-6", "--out", "run", "-q")
+        while "evaluation.val" not in contents(latest)[0]:
+            assert "stopped" in rtf_raw("train", "--resume", "run", "--minutes", "1e-6", "-q").stderr
+        if other == "moved":
+            (tmp_path / "one").rename(tmp_path / "first")
+            (tmp_path / "two").rename(tmp_path / "one")
+        rtf("train", "--resume", "run", *(["data.path=two"] if other == "two" else []), "-q")
+        found = {row["split"]: row for row in rows(tmp_path / "run") if row["split"] != "train"}
+        for split, _, loss, accuracy in (line.split() for line in rtf("eval", "run", "--checkpoint", "latest").splitlines()[2:]):
+            assert float(found[split]["accuracy"]) == pytest.approx(float(accuracy), rel=1e-5)
+            assert float(found[split]["loss"]) == pytest.approx(float(loss), rel=1e-5)  # as printed, of the same weights
+        shutil.rmtree(tmp_path / "run")
 
 
 def test_minutes_without_end(rtf, tmp_path, tiny):

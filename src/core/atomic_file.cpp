@@ -2,14 +2,19 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <filesystem>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "rtf/error.h"
 
@@ -36,6 +41,27 @@ class Descriptor {
 std::string folder_of(const std::string& path) {
   const auto parent = std::filesystem::path(path).parent_path();
   return parent.empty() ? "." : parent.string();
+}
+
+// Folders may be shared between hosts, and a process be looked for on its own alone.
+std::string temporary_prefix() {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  std::replace(host.begin(), host.end(), '/', '_');
+  return fmt::format(".rtf-{}-", host.data());
+}
+
+// The process of a temporary name of this host; 0: it is none.
+pid_t owner_of(std::string_view name, std::string_view prefix) {
+  if (!name.starts_with(prefix)) return 0;
+  const char* const end = name.data() + name.size();
+  pid_t process = 0;
+  unsigned count = 0;
+  const auto [dash, bad_process] = std::from_chars(name.data() + prefix.size(), end, process);
+  if (bad_process != std::errc() || dash == end || *dash != '-') return 0;
+  const auto [suffix, bad_count] = std::from_chars(dash + 1, end, count);
+  if (bad_count != std::errc() || std::string_view(suffix, end) != ".tmp") return 0;
+  return process;
 }
 
 }  // namespace
@@ -94,6 +120,23 @@ void check_output(const std::string& path, const char* operation) {
   if (::access(folder.c_str(), W_OK | X_OK) != 0) fail(fmt::format("folder {}: {}", folder, describe(errno)));
 }
 
+std::string temporary_name(const std::string& folder) {
+  static std::atomic<unsigned> counter{0};
+  return fmt::format("{}/{}{}-{}.tmp", folder, temporary_prefix(), ::getpid(), counter++);
+}
+
+void remove_abandoned(const std::string& folder) {
+  namespace fs = std::filesystem;
+  const std::string prefix = temporary_prefix();
+  std::vector<fs::path> found;
+  std::error_code ignored;
+  for (fs::directory_iterator at(folder, ignored), end; at != end; at.increment(ignored)) {
+    const pid_t owner = owner_of(at->path().filename().string(), prefix);
+    if (owner > 0 && ::kill(owner, 0) != 0 && errno == ESRCH) found.push_back(at->path());
+  }
+  for (const fs::path& path : found) fs::remove_all(path, ignored);
+}
+
 StagedFile::StagedFile(const std::string& path, const char* operation)
     : path_(path), target_(path), operation_(operation) {
   check_output(path, operation);
@@ -103,9 +146,8 @@ StagedFile::StagedFile(const std::string& path, const char* operation)
   for (int links = 0; links < 40 && fs::is_symlink(target_, ignored); ++links)
     target_ = (fs::path(folder_of(target_)) / fs::read_symlink(target_, ignored)).string();
 
-  static std::atomic<unsigned> counter{0};
   do {
-    temporary_ = fmt::format("{}/.rtf-{}-{}.tmp", folder_of(target_), ::getpid(), counter++);
+    temporary_ = temporary_name(folder_of(target_));
     descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   } while (descriptor_ < 0 && errno == EEXIST);
   if (descriptor_ < 0) {

@@ -14,6 +14,12 @@ std::string read_file(const std::string& path, const char* operation);
 // regular file in their place.
 void check_output(const std::string& path, const char* operation);
 
+// A new name in `folder` for what is not finished yet. It says whose it is: .rtf-<host>-<process>-<count>.tmp.
+std::string temporary_name(const std::string& folder);
+
+// Removes what has such a name in `folder` and was left by a process of this host that no longer lives.
+void remove_abandoned(const std::string& folder);
+
 // Bytes on disk beside `path`, under a temporary name. commit() renames them to `path`; without it nothing stays.
 // Several files that belong together are staged first and committed last.
 class StagedFile {

@@ -1,7 +1,5 @@
 #include "data/generated_files.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -27,6 +25,12 @@ void make_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) fail(ErrorCode::io, operation, "cannot make the folder {}: {}", folder.string(), error.message());
+}
+
+// Where outputs go: without what a killed process has left of its own.
+void make_output_folder(const fs::path& folder) {
+  make_folder(folder);
+  remove_abandoned(folder.string());
 }
 
 std::size_t sum(SplitCounts counts) { return counts[0] + counts[1] + counts[2]; }
@@ -61,8 +65,10 @@ class StagedFolder {
       fail(ErrorCode::argument, operation, "{} is there already; remove it, or name another folder with --out",
            path_.string());
     // A name of its own: another process may be making the same folder, and one of the two is told so at the end.
-    staged_ = path_.parent_path() / fmt::format(".{}.{}.tmp", path_.filename().string(), ::getpid());
-    make_folder(staged_);
+    std::error_code error;
+    do staged_ = temporary_name(path_.parent_path().string());
+    while (!fs::create_directory(staged_, error) && !error);
+    if (error) fail(ErrorCode::io, operation, "cannot make the folder {}: {}", staged_.string(), error.message());
   }
   ~StagedFolder() {
     std::error_code ignored;
@@ -90,7 +96,7 @@ class StagedFolder {
 
 std::array<ClassCounts, 3> write_listops(const std::string& folder, std::uint64_t seed, SplitCounts counts,
                                          Executor& executor, const Progress& progress) {
-  make_folder(folder);
+  make_output_folder(folder);
   std::vector<std::unique_ptr<StagedFile>> files;
   for (const char* split : split_names) {
     files.push_back(std::make_unique<StagedFile>(fmt::format("{}/basic_{}.tsv", folder, split), operation));
@@ -111,7 +117,7 @@ std::array<ClassCounts, 3> write_listops(const std::string& folder, std::uint64_
 
 std::array<ClassCounts, 3> write_pathfinder(const std::string& path, const Pathfinder& generator, std::uint64_t seed,
                                             SplitCounts counts, Executor& executor, const Progress& progress) {
-  if (const auto folder = fs::path(path).parent_path(); !folder.empty()) make_folder(folder);
+  if (const auto folder = fs::path(path).parent_path(); !folder.empty()) make_output_folder(folder);
   const auto size = static_cast<std::size_t>(generator.options().size);
   RecordInfo info;
   info.rows = info.columns = size;
@@ -134,7 +140,7 @@ ClassCounts write_pathfinder_pictures(const std::string& folder, const Pathfinde
                                       std::size_t count, Executor& executor, const Progress& progress) {
   const PathfinderOptions& options = generator.options();
   const auto size = static_cast<std::size_t>(options.size);
-  make_folder(folder);
+  make_output_folder(folder);
   const StagedFolder pictures(fs::path(folder) / "imgs"), metadata(fs::path(folder) / "metadata");
   ClassCounts classes(2);
   std::string rows;

@@ -70,6 +70,7 @@ RecordFile prepared(const std::string& name, const std::vector<std::string>& fil
     if (!why) return std::move(*file);
     fmt::print(stderr, "{}; the data are prepared anew\n", *why);
   }
+  remove_abandoned(cache);
   make(path, vocabulary, fingerprint.value());
   return RecordFile(path);
 }

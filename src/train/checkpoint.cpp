@@ -94,6 +94,7 @@ TensorFile to_file(const Checkpoint& checkpoint) {
   for (const auto& [key, value] : checkpoint.shape) file.metadata[std::string(shape_prefix) + key] = value;
   each_number(checkpoint.position, [&](const char* key, auto value) { file.metadata[key] = number_text(value); });
   if (checkpoint.position.best) file.metadata["best"] = number_text(*checkpoint.position.best);
+  if (checkpoint.evaluated_data) file.metadata["evaluated_data"] = number_text(checkpoint.evaluated_data);
   file.metadata["crc32"] = number_text(checksum(file));
   return file;
 }
@@ -179,6 +180,7 @@ Checkpoint read_checkpoint(const std::string& path) {
   }
   each_number(checkpoint.position, [&](const char* key, auto& value) { metadata.read(key, value); });
   if (file.metadata.contains("best")) metadata.read("best", checkpoint.position.best.emplace());
+  if (file.metadata.contains("evaluated_data")) metadata.read("evaluated_data", checkpoint.evaluated_data);
   if (crc != checksum(file)) fail(path, "damaged: its checksum does not match its contents");
 
   for (const auto& [name, array] : file.tensors) {

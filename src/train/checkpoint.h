@@ -31,6 +31,7 @@ struct Checkpoint {
   // model.<name>, optimizer.<moment>.<name>, ema.<name>, carried.<layer>, evaluation.<split>
   NamedTensors tensors;
   std::map<std::string, std::string> shape;  // task_settings() of the model: who has no task can build it
+  std::uint64_t evaluated_data = 0;  // Task::fingerprint() of what evaluation.<split> is of
 };
 
 // Writes latest_file, and the same as best_file when `best`. The latest that was there stays as previous_file: at every

@@ -54,6 +54,8 @@ class Task {
   virtual int64_t length(Split, int64_t) const { return 0; }
   // Sample i of epoch e depends on the seed, e and i alone; val and test are the same in every epoch.
   virtual Batch batch(Split split, int64_t epoch, std::span<const int64_t> indices) const = 0;
+  // Of the samples that are read from files; 0: all are drawn.
+  virtual std::uint64_t fingerprint() const { return 0; }
   virtual at::Tensor loss(const at::Tensor& output, const Batch& batch) const = 0;
 
   virtual std::vector<std::string> metrics() const = 0;

@@ -92,7 +92,8 @@ void Trainer::restore(const std::string& path) {
   carried_.clear();
   for (const auto& [key, tensor] : checkpoint.tensors) {
     for (const Split split : task_->splits()) {
-      if (key == std::string("evaluation.") + name(split)) {
+      // Of other data it is worth nothing: the evaluation begins again.
+      if (key == std::string("evaluation.") + name(split) && checkpoint.evaluated_data == task_->fingerprint()) {
         evaluations_[split] = PartialEvaluation::from(tensor, device_);
       }
     }
@@ -274,8 +275,9 @@ void Trainer::save(const RunFolder& folder, Recorder& recorder, RunState state) 
   const Profile::Scope scope(profile_, Part::checkpoint);
   if (!saved_) {
     position_.seconds = seconds_before_ + seconds_since(begin_);
+    const std::uint64_t evaluated_data = evaluations_.empty() ? 0 : task_->fingerprint();
     write_checkpoint(folder.checkpoints(),
-                     {position_, fixed_settings(config_), tensors(), task_settings(model_->options)}, improved_,
+                     {position_, fixed_settings(config_), tensors(), task_settings(model_->options), evaluated_data}, improved_,
                      static_cast<std::size_t>(config_.checkpoint.part_size) << 20);
     last_save_ = Clock::now();
     saved_ = kept_ = true;

@@ -37,6 +37,8 @@ class RecordTask : public Classification {
   }
   int64_t size(Split split) const override { return static_cast<int64_t>(samples(split).size()); }
 
+  std::uint64_t fingerprint() const override { return file_.info().fingerprint; }
+
   std::string selection() const override { return "accuracy"; }
   bool higher_is_better() const override { return true; }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "core/shuffle.h"
+#include "data/record_file.h"
 #include "rtf/error.h"
 #include "rtf/random.h"
 #include "train/random_streams.h"
@@ -88,6 +89,17 @@ class SequentialMnist : public Classification {
     // Grey values in [0, 1].
     at::Tensor input = from.pixels.index_select(0, chosen).to(type_).div_(255).unsqueeze(2);
     return {.input = input, .target = from.labels.index_select(0, chosen), .lengths = {}, .continues = false};
+  }
+
+  std::uint64_t fingerprint() const override {
+    data::Fingerprint all;
+    for (const Digits* part : {&train_, &val_, &test_}) {
+      for (const at::Tensor& values : {part->pixels, part->labels}) {
+        const at::Tensor whole = values.contiguous();
+        all.add(std::string_view(static_cast<const char*>(whole.const_data_ptr()), whole.nbytes()));
+      }
+    }
+    return all.value();
   }
 
   std::string selection() const override { return "accuracy"; }
