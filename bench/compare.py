@@ -21,7 +21,7 @@ import torch
 import report
 import training
 from peers import scipy_filter
-from peers.torch_layer import TorchLayer, run_pass
+from peers.torch_layer import TorchLayer, run_pass, step
 
 CORES = len(os.sched_getaffinity(0))
 FAMILIES = ("montel", "slow")
@@ -116,19 +116,18 @@ class Bench:
 
     def torch_layer(self, name, pass_, batch, length):
         coefficients = self.filter(name)
-        layer = TorchLayer(**coefficients, length=length)
-        shape = (batch, len(coefficients["h0"]), length)
-        u = torch.randn(shape, requires_grad=pass_ == "forward_backward")
-        y_gradient = torch.randn(shape)
+        layer = TorchLayer.of_filters(**coefficients, length=length)
+        rows = (batch, len(coefficients["h0"]), length)
+        u = torch.randn(rows).transpose(1, 2).requires_grad_(pass_ == "forward_backward")
+        y_gradient = torch.randn(rows).transpose(1, 2)
         seconds = self.median_seconds(lambda: run_pass(layer, pass_, u, y_gradient))
         return Measurement(seconds * 1e3, layer_error(layer, pass_, u, y_gradient))
 
     def torch_step(self, name):
-        coefficients = self.filter(name)
-        layer = TorchLayer(**coefficients, length=1)
+        coefficients = {key: torch.tensor(value).float() for key, value in self.filter(name).items()}
         u, x = torch.randn(1, len(coefficients["h0"])), torch.zeros(1, *coefficients["a"].shape)
         with torch.inference_mode():
-            seconds = self.median_seconds(lambda: layer.step(u, x))
+            seconds = self.median_seconds(lambda: step(u, x, **coefficients))
         return Measurement(seconds * 1e6)
 
     def scipy(self, name, length, channels):
@@ -150,15 +149,16 @@ class Bench:
 def layer_error(layer, pass_, u, y_gradient):
     """The worst error of outputs and gradients of the first and last channel against the layer in double, relative to
     the largest value of each."""
-    ends, length = [0, -1], u.shape[-1]
-    exact = TorchLayer(*(p.detach()[ends] for p in (layer.a, layer.b, layer.h0)), length, torch.float64)
-    v = u.detach()[:, ends].double().requires_grad_(u.requires_grad)
+    ends = [0, -1]
+    exact = TorchLayer.of_filters(*(p.detach()[ends] for p in (layer.a, layer.b, layer.h_0)), layer.length, torch.float64)
+    v = u.detach()[..., ends].double().requires_grad_(u.requires_grad)
     y = run_pass(layer, pass_, u, y_gradient)
-    z = run_pass(exact, pass_, v, y_gradient[:, ends].double())
-    checked = [(z[-1], y[-1, ends], y)]
+    z = run_pass(exact, pass_, v, y_gradient[..., ends].double())
+    checked = [(z[-1], y[-1][:, ends], y)]
     if pass_ == "forward_backward":
-        checked += [(v.grad[-1], u.grad[-1, ends], u.grad)]
-        checked += [(p.grad, q.grad[ends], q.grad) for p, q in zip(exact.parameters(), layer.parameters())]
+        gradients = lambda of: (*of.ab.grad.chunk(2), of.h_0.grad)
+        checked += [(v.grad[-1], u.grad[-1][:, ends], u.grad)]
+        checked += [(p, q[ends], q) for p, q in zip(gradients(exact), gradients(layer))]
     return max(float((p - q).abs().max() / whole.abs().max()) for p, q, whole in checked)
 
 

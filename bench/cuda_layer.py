@@ -84,9 +84,9 @@ class Ours:
 
     def error(self):
         """Of the first sequence against the padded computation in double, relative to the largest value."""
-        exact = TorchLayer(self.a.double(), self.b.double(), self.h0.double(), self.length, torch.float64)
+        exact = TorchLayer.of_filters(self.a, self.b, self.h0, self.length, torch.float64)
         with torch.inference_mode():
-            expected = exact(self.signals[0][:1].double().transpose(1, 2)).transpose(1, 2)
+            expected = exact(self.signals[0][:1].double())
             got = self.forward()[:1]
         return float((got - expected).abs().max() / expected.abs().max())
 
@@ -135,7 +135,7 @@ def attempt(what, call):
 
 
 def measure_torch(batch, length, seconds):
-    """Eager PyTorch: the published computation, the same with the length last, and lfilter."""
+    """Eager PyTorch: the published computation, the same with the samples of a row side by side, and lfilter."""
 
     def row(what, order, measure):
         ms = attempt(f"{what}, batch {batch}, length {length}, order {order}", measure)
@@ -144,11 +144,11 @@ def measure_torch(batch, length, seconds):
     rows = []
     for what, kind, in_layout in (
         ("release", ReleasedLayer, lambda u: u.contiguous()),
-        ("PyTorch", TorchLayer, lambda u: u.transpose(1, 2)),
+        ("PyTorch", TorchLayer, lambda u: u),
     ):
         for order in peer_orders(what, batch, length):
             a, b, h0, signals = draw(batch, length, order)
-            layer, u = kind(a, b, h0, length), in_layout(signals[0])
+            layer, u = kind.of_filters(a, b, h0, length), in_layout(signals[0])
             row(what, order, lambda: events_ms(lambda: run_pass(layer, "forward", u, None), seconds))
             if order == 64 and batch > 1:
                 x, y_gradient = u.clone().requires_grad_(), torch.randn_like(u)

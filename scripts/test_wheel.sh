@@ -18,6 +18,8 @@ say "the tests, of the wheel alone"
 grep -v -E '^(cmake|ninja|nanobind|scikit-build-core|mypy)==' "$root/scripts/requirements.txt" >tests.txt
 pip install -r tests.txt
 cp -r "$root/tests" tests
+mkdir bench
+cp -r "$root/bench/peers" bench/peers  # the published layer
 venv/bin/python -m pytest -q -p no:cacheprovider tests/python
 say "the command"
 venv/bin/rtf --version

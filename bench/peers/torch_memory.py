@@ -18,23 +18,23 @@ def status_bytes(field):
 
 def warm_up(name):
     """Brings in the code and starts the threads, which are not the layer's memory."""
-    layer = TorchLayer([[0.5]] * 64, [[1.0]] * 64, [1.0] * 64, 64)
+    layer = TorchLayer.of_filters([[0.5]] * 64, [[1.0]] * 64, [1.0] * 64, 64)
     u = torch.ones(16, 64, 64, requires_grad=name == "forward_backward")
     run_pass(layer, name, u, torch.ones(16, 64, 64))
 
 
 def peak_increase(path, name, batch, length):
     filter_ = json.loads(Path(path).read_text())
-    layer = TorchLayer(filter_["a"], filter_["b"], filter_["h0"], length)
-    shape = (batch, len(filter_["h0"]), length)
-    u = torch.randn(shape, requires_grad=name == "forward_backward")
-    y_gradient = torch.randn(shape) if name == "forward_backward" else None
+    layer = TorchLayer.of_filters(filter_["a"], filter_["b"], filter_["h0"], length)
+    rows = (batch, len(filter_["h0"]), length)
+    u = torch.randn(rows).transpose(1, 2).requires_grad_(name == "forward_backward")
+    y_gradient = torch.randn(rows).transpose(1, 2) if name == "forward_backward" else None
     warm_up(name)
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")  # the kernel then counts VmHWM from the present size on
     before = status_bytes("VmRSS")
     y = run_pass(layer, name, u, y_gradient)
-    assert y.shape == shape
+    assert y.shape == u.shape
     return status_bytes("VmHWM") - before
 
 

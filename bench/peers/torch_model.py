@@ -14,49 +14,7 @@ from torch.nn import functional as F
 
 import torch
 from torch import nn
-
-
-class Layer(nn.Module):
-    """The published layer on (batch, length, channels): real FFTs padded to twice the length, along rows whose samples
-    lie side by side, autograd. The backward kernel follows the forward one, reversed, on the circle of 2 L points."""
-
-    def __init__(self, c):
-        super().__init__()
-        self.channels, self.length, self.denominators = c["channels"], c["length"], c["denominators"]
-        self.directions = 2 if c["bidirectional"] else 1
-        self.ab = nn.Parameter(torch.zeros(self.directions * (self.denominators + self.channels), c["order"]))
-        self.h_0 = nn.Parameter(torch.randn(self.directions * self.channels, 1))
-
-    def kernel(self, length):
-        a, b = self.ab.split([self.directions * self.denominators, self.directions * self.channels])
-        a = F.pad(a, (1, 0), value=1.0).repeat_interleave(self.channels // self.denominators, 0)
-        spectrum = torch.fft.rfft(F.pad(b, (1, 0)), n=self.length) / torch.fft.rfft(a, n=self.length)
-        k = torch.fft.irfft(spectrum, n=self.length)[:, :length] + F.pad(self.h_0, (0, length - 1))
-        return k if self.directions == 1 else torch.cat((k[: self.channels], k[self.channels :].flip(-1)), -1)
-
-    def forward(self, u):
-        length = u.shape[1]
-        k = torch.fft.rfft(self.kernel(length), n=2 * length)
-        y = torch.fft.irfft(torch.fft.rfft(u.transpose(1, 2), n=2 * length) * k, n=2 * length)
-        return y[..., :length].transpose(1, 2)
-
-
-class ReleasedLayer(Layer):
-    """In the order of the published code: the kernel and all samples in one array and one transform, the products and
-    the transform back with the channels side by side."""
-
-    def forward(self, u):
-        batch, length, channels = u.shape
-        k, size = self.kernel(length), (batch, channels)
-        if self.directions == 2:
-            rows = torch.cat((k, F.pad(u.transpose(1, 2).flatten(0, 1), (0, length))))
-            spectra = torch.fft.rfft(rows)
-            products = spectra[:channels].T * spectra[channels:].unflatten(0, size).transpose(1, 2)
-        else:
-            columns = torch.cat((k.T, u.transpose(0, 1).flatten(1)), dim=1)
-            spectra = torch.fft.rfft(columns, n=2 * length, dim=0)
-            products = spectra[:, :channels] * spectra[:, channels:].unflatten(1, size).transpose(0, 1)
-        return torch.fft.irfft(products, n=2 * length, dim=1)[:, :length]
+from torch_layer import ReleasedLayer, TorchLayer
 
 
 class TiedDropout(nn.Module):
@@ -78,7 +36,8 @@ class Block(nn.Module):
         channels = c["channels"]
         self.prenorm = c["prenorm"]
         self.norm = nn.BatchNorm1d(channels)
-        self.layer = (ReleasedLayer if c["released_order"] else Layer)(c)
+        kind = ReleasedLayer if c["released_order"] else TorchLayer
+        self.layer = kind(channels, c["order"], c["length"], c["denominators"], c["bidirectional"])
         self.inner = nn.Dropout(c["inner_dropout"])
         self.output = nn.Linear(channels, 2 * channels)
         self.outer = TiedDropout(c["dropout"])

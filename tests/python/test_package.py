@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import rtf
+from torch_half import need_torch_half
 
 FOLDER = Path(rtf._core.__file__).parent
 COMMAND = os.environ.get("RTF_COMMAND") or shutil.which("rtf", path=sysconfig.get_path("scripts"))
@@ -52,7 +53,7 @@ def test_import_leaves_torch_alone_and_is_quick():
 
 def test_import_takes_no_longer_than_that_of_torch():
     """With everything of the package that needs torch, the least of three: 0.3 s more than torch."""
-    pytest.importorskip("torch")
+    need_torch_half()
     taken = {}
     for code in ("import torch", "import torch, rtf; rtf.nn; rtf.RTF; rtf.load"):
         times = []
@@ -85,8 +86,7 @@ def test_the_command_reads_what_python_computes(tmp_path):
 
 
 def test_training_is_found_beside_the_command():
-    if not (FOLDER / "librtf_torch.so").exists():
-        pytest.skip("a build without PyTorch")
+    need_torch_half()
     done = subprocess.run([COMMAND, "train", "--help"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and "CONFIG" in done.stdout, done.stderr
 

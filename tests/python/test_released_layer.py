@@ -1,16 +1,17 @@
-"""rtf.RTF against the released class, written down anew (released_layer.py): equal where that is right, and right where
-it is not, with the release's error beside ours."""
+"""rtf.RTF against the released class, written down anew (bench/peers/torch_layer.py): equal where that is right, and right
+where it is not, with the release's error beside ours."""
 
 import copy
 import io
 
 import numpy as np
 import pytest
+import rtf
+from torch_half import need_torch_half
 
-torch = pytest.importorskip("torch")
-rtf = pytest.importorskip("rtf")
+torch = need_torch_half()
 
-from released_layer import ReleasedRTF  # noqa: E402
+from torch_layer import ReleasedLayer, step  # noqa: E402
 
 # d_model, state_size, trunc_len, num_a: even lengths, shared and separate denominators, orders up to the length less 1.
 SIZES = [(1, 1, 2, None), (4, 3, 8, None), (6, 7, 64, 2), (8, 16, 100, 1), (5, 31, 32, 5), (16, 64, 1024, 4)]
@@ -48,7 +49,7 @@ def state_dict(d_model, state_size, trunc_len, num_a=None, bidirectional=False, 
 def pair(*sizes, quirks="none", slow=False, **options):
     """The released layer and ours with the same numbers."""
     numbers = state_dict(*sizes, slow=slow, **options)
-    theirs, ours = ReleasedRTF(*sizes, **options), rtf.RTF(*sizes, quirks=quirks, **options)
+    theirs, ours = ReleasedLayer(*sizes, **options), rtf.RTF(*sizes, quirks=quirks, **options)
     for layer in (theirs, ours):
         assert layer.load_state_dict(numbers, strict=True).missing_keys == []
     return theirs, ours
@@ -100,7 +101,7 @@ def test_gradients_of_even_lengths(sizes, bidirectional):
 
 def test_a_saved_checkpoint_loads_strictly_both_ways():
     for options in ({}, {"bidirectional": True}, {"constraint": "l1_montel"}, {"bidirectional": True, "constraint": "l1_montel"}):
-        theirs = ReleasedRTF(6, 5, 32, num_a=1, **options)
+        theirs = ReleasedLayer(6, 5, 32, num_a=1, **options)
         with torch.no_grad():
             theirs.ab.normal_().mul_(0.1)
         file = io.BytesIO()
@@ -151,10 +152,10 @@ def test_an_odd_truncation_length():
 
 
 def stepped(layer):
-    """The kernel of a layer by its step."""
-    x, k = torch.zeros(1, layer.order, layer.channels), []
+    """The kernel of a released layer by its recurrence."""
+    a, b, x, k = layer.repeat(layer.a), layer.get_C(), torch.zeros(1, layer.channels, layer.order), []
     for t in range(layer.length):
-        y, x = layer.step(torch.full((1, layer.channels), float(t == 0)), x)
+        y, x = step(torch.full((1, layer.channels), float(t == 0)), x, a, b, layer.h_0)
         k.append(y[0])
     return torch.stack(k, 1)
 
@@ -200,14 +201,14 @@ def test_montel_with_two_directions():
     options = dict(num_a=2, bidirectional=True, constraint="l1_montel")
     u = samples(2, 16, 4)
     with pytest.raises(RuntimeError, match="size of tensor"):
-        ReleasedRTF(4, 3, 16, **options)(u)
+        ReleasedLayer(4, 3, 16, **options)(u)
     ours = rtf.RTF(4, 3, 16, init="xavier", **options)
     assert ours.scalar.shape == (4,) and ours(u).shape == u.shape
     assert (ours.a.abs().sum(1) < 1).all()
     with pytest.raises(RuntimeError):
         rtf.RTF(4, 3, 16, quirks="release", **options)(u)
     # A checkpoint of the release, which could not use it, has half of the entries: both directions get them.
-    ours.load_state_dict(ReleasedRTF(4, 3, 16, **options).state_dict(), strict=True)
+    ours.load_state_dict(ReleasedLayer(4, 3, 16, **options).state_dict(), strict=True)
     assert torch.equal(ours.scalar[:2], ours.scalar[2:])
 
 

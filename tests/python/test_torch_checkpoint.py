@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import rtf
+from torch_half import need_torch_half
 
-torch = pytest.importorskip("torch")
-rtf = pytest.importorskip("rtf")
+torch = need_torch_half()
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,10 @@ import warnings
 from pathlib import Path
 
 import pytest
+import rtf
+from torch_half import need_torch_half
 
-torch = pytest.importorskip("torch")
-rtf = pytest.importorskip("rtf")
+torch = need_torch_half()
 
 SMALL = dict(channels=6, order=4, length=16, outputs=3, layers=2)
 

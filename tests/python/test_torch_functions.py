@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+import rtf
 from scipy import signal
+from torch_half import need_torch_half
 
-torch = pytest.importorskip("torch")
-rtf = pytest.importorskip("rtf")
+torch = need_torch_half()
 
 
 def denominator(rng, order):

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+import rtf
+from torch_half import need_torch_half
 
-torch = pytest.importorskip("torch")
-rtf = pytest.importorskip("rtf")
+torch = need_torch_half()
 
 
 from build_tree import model_runner  # noqa: E402, F401
