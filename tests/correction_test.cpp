@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 
+#include "expect_refusal.h"
 #include "random_filter.h"
 #include "rtf/rtf.h"
 
@@ -84,6 +85,16 @@ TEST(Correction, RoundTripsOutsideTheCircle) {
     SCOPED_TRACE(testing::Message() << "order " << order << ", kappa " << kappa);
     check(tf, 200, 100 * epsilon * kappa * std::pow(1.01, 200));
   }
+}
+
+TEST(Correction, RefusesInItsOwnName) {
+  TransferFunction tf = rtf::make_coefficients(1, 1, 1);
+  tf.a = {std::nan("")};
+  TrainedTransferFunction trained;
+  static_cast<Coefficients&>(trained) = tf;
+  trained.length = 8;
+  rtf::testing::expect_refusal("[rtf::correct] a[0][0] is nan", [&] { rtf::correct(trained); });
+  rtf::testing::expect_refusal("[rtf::wrap] a[0][0] is nan", [&] { rtf::wrap(tf, 8); });
 }
 
 TEST(Correction, RefusesWhatRoundingWouldDrown) {

@@ -43,16 +43,17 @@ TEST(Lfilter, IsTheTransposedDirectForm) {
     const std::size_t channels = groups * random.integer(1, 3);
     const double scale = random.uniform(0.5, 2) * (random.chance(0.5) ? 1 : -1);
     std::vector<double> a, b = random.normals(channels * taps);
+    const auto rests = times(scale, random.draw(groups, groups, order).a);
     for (std::size_t g = 0; g < groups; ++g) {
       a.push_back(scale);
-      const auto rest = times(scale, random.by_montel(order, false));
-      a.insert(a.end(), rest.begin(), rest.end());
+      for (std::size_t k = 0; k < order; ++k) a.push_back(rests[g * order + k]);
     }
     const TransferFunction tf = rtf::from_ratios(b, a, channels, groups);
     ASSERT_EQ(tf.order, std::max(order, taps - 1));
     const auto u = random.normals(batch * channels * length), zi = random.normals(batch * channels * tf.order);
     std::vector<double> y(u.size()), zf(zi.size());
     const bool has_zi = random.chance(0.7);
+    const double kappa = rtf::condition(tf, length);
     rtf::lfilter<double>(tf, rtf::length_last(u.data(), batch, channels, length),
                          rtf::length_last(y.data(), batch, channels, length),
                          has_zi ? std::span<const double>(zi) : std::span<const double>(), zf);
@@ -66,12 +67,13 @@ TEST(Lfilter, IsTheTransposedDirectForm) {
       std::vector<long double> z(tf.order, 0);
       if (has_zi) z.assign(state.begin(), state.end());
       const auto wanted = transposed(part(b, c, taps), part(a, g, order + 1), part(u, row, length), z);
-      // sum |a| < 1, so that 1 / A amplifies by 1 / (1 - sum |a|) at most; the numerators have up to 40 taps.
-      long double largest = 1;
+      long double largest = 1, weight = 0;  // the state is a sum over a y and b u
       for (const long double value : wanted) largest = std::max(largest, std::abs(value));
-      const long double allowed = 1e-10L * largest;
+      for (const double value : part(b, c, taps)) weight += std::abs(value / scale);
+      for (const double value : part(a, g, order + 1)) weight += std::abs(value / scale);
+      const long double allowed = rtf::testing::accuracy_bound(kappa, false) * largest;
       for (std::size_t t = 0; t < length; ++t) EXPECT_NEAR(y[row * length + t], wanted[t], allowed) << round;
-      for (std::size_t k = 0; k < tf.order; ++k) EXPECT_NEAR(zf[row * tf.order + k], z[k], 10 * allowed) << round;
+      for (std::size_t k = 0; k < tf.order; ++k) EXPECT_NEAR(zf[row * tf.order + k], z[k], weight * allowed) << round;
     }
   }
 }
@@ -101,8 +103,27 @@ TEST(Lfilter, FloatSamplesHaveStatesInDouble) {
   for (std::size_t i = 0; i < last.size(); ++i) EXPECT_NEAR(end[i], last[i], 1e-10 * scale);
 }
 
+// Filters that block a constant have b next to h0 a: every digit of the difference counts.
+TEST(Lfilter, ProperPartsHaveAllTheirDigits) {
+  RandomFilters random(22);
+  for (int round = 0; round < 100; ++round) {
+    const double scale = random.uniform(0.5, 2);
+    std::vector<double> a = times(scale, random.normals(7)), b = times(0.8, a);
+    for (double& value : b) value *= 1 + random.uniform(-1e-9, 1e-9);
+    const TransferFunction tf = rtf::from_ratios(b, a, 1, 1);
+    for (std::size_t k = 0; k < 6; ++k) {
+      // The product has up to 106 bits, of which its error has what long double lacks.
+      const double product = tf.h0[0] * a[k + 1], lost = std::fma(tf.h0[0], a[k + 1], -product);
+      const long double exact = ((static_cast<long double>(b[k + 1]) - product) - lost) / a[0];
+      EXPECT_NEAR(tf.b[k], exact, 0x1p-51 * std::abs(exact)) << round;
+    }
+  }
+}
+
 TEST(Lfilter, Refuses) {
   const std::vector<double> one{1}, two{1, 2}, zero{0, 1};
+  expect_refusal("[rtf::lfilter] a_0 of denominator 0 is inf; it must be finite and not 0",
+                 [&] { rtf::from_ratios(two, std::vector<double>{HUGE_VAL, 1}, 1, 1); });
   expect_refusal("[rtf::lfilter] a_0 of denominator 0 is 0", [&] { rtf::from_ratios(two, zero, 1, 1); });
   expect_refusal("a has 0 numbers in 1 rows", [&] { rtf::from_ratios(two, {}, 1, 1); });
   expect_refusal("do not divide", [&] { rtf::from_ratios(std::vector<double>(3, 1.0), two, 3, 2); });

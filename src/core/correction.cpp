@@ -7,6 +7,7 @@
 
 #include "core/arguments.h"
 #include "core/conditioning.h"
+#include "core/file_errors.h"
 #include "core/polynomial.h"
 #include "rtf/stability.h"
 
@@ -52,7 +53,7 @@ void check_condition(const char* operation, const Coefficients& c, std::size_t l
 }
 
 TransferFunction correct(const TrainedTransferFunction& trained) {
-  const std::vector<double> kernels = wrapped_kernel(trained);
+  const std::vector<double> kernels = part_of("correct", [&] { return wrapped_kernel(trained); });
   check_condition("correct", trained, trained.length);
   TransferFunction tf;
   static_cast<Coefficients&>(tf) = trained;
@@ -70,7 +71,7 @@ TransferFunction correct(const TrainedTransferFunction& trained) {
 TrainedTransferFunction wrap(const TransferFunction& tf, std::size_t length) {
   if (length == 0) fail(ErrorCode::argument, "wrap", "length is 0; it must be at least 1");
   const std::size_t n = tf.order, long_length = length + n + 1;
-  const std::vector<double> kernels = exact_kernel(tf, long_length);
+  const std::vector<double> kernels = part_of("wrap", [&] { return exact_kernel(tf, long_length); });
   check_condition("wrap", tf, length);
   TrainedTransferFunction trained;
   static_cast<Coefficients&>(trained) = tf;

@@ -22,11 +22,18 @@ inline DoubleDouble normalize(double h, double l) {
   return {sum, l - (sum - h)};
 }
 
-inline DoubleDouble exact_product(double x, double y) {
+// x y - product to the last bit, of doubles or of whatever computes as they do.
+template <class T>
+T product_error(const T& x, const T& y, const T& product) {
   constexpr double splitter = 0x1p27 + 1;  // cuts 53 bits into 26 + 26, whose products are exact
-  const double product = x * y, tx = splitter * x, ty = splitter * y;
-  const double xh = tx - (tx - x), xl = x - xh, yh = ty - (ty - y), yl = y - yh;
-  return {product, ((xh * yh - product) + xh * yl + xl * yh) + xl * yl};
+  const T tx = splitter * x, ty = splitter * y;
+  const T xh = tx - (tx - x), xl = x - xh, yh = ty - (ty - y), yl = y - yh;
+  return ((xh * yh - product) + xh * yl + xl * yh) + xl * yl;
+}
+
+inline DoubleDouble exact_product(double x, double y) {
+  const double product = x * y;
+  return {product, product_error(x, y, product)};
 }
 
 inline DoubleDouble operator-(DoubleDouble x) { return {-x.high, -x.low}; }

@@ -1,4 +1,4 @@
-// Refusals that name the file which the refused numbers came from.
+// Refusals that name the file which the refused numbers came from, or the operation that was called.
 #pragma once
 
 #include <string>
@@ -20,6 +20,16 @@ auto naming(const std::string& path, F&& compute) {
     return compute();
   } catch (const Error& error) {
     throw named(path, error);
+  }
+}
+
+// Runs a part of an operation; errors that come out of it bear the name of the whole.
+template <class F>
+auto part_of(const std::string& operation, F&& compute) {
+  try {
+    return compute();
+  } catch (const Error& error) {
+    throw Error(error.code(), operation, without_operation(error));
   }
 }
 

@@ -25,12 +25,7 @@ std::size_t taps(const char* name, std::span<const double> values, std::size_t r
 
 template <class T>
 void filter_from_rest(const TransferFunction& tf, Signal<const T> u, Signal<T> y) {
-  if (u.length == 0) return;
-  try {
-    filter<T>(tf, u, y);
-  } catch (const Error& error) {
-    throw Error(error.code(), operation, without_operation(error));
-  }
+  if (u.length > 0) part_of(operation, [&] { filter<T>(tf, u, y); });
 }
 
 double dot(const double* x, const double* y, std::size_t n) {
@@ -106,7 +101,8 @@ TransferFunction from_ratios(std::span<const double> b, std::span<const double> 
   TransferFunction tf = make_coefficients(channels, groups, std::max(a_taps, b_taps) - 1);
   for (std::size_t g = 0; g < groups; ++g) {
     const double* row = a.data() + g * a_taps;
-    if (!(row[0] != 0)) fail(ErrorCode::argument, operation, "a_0 of denominator {} is 0; it must not be", g);
+    if (row[0] == 0 || !std::isfinite(row[0]))
+      fail(ErrorCode::argument, operation, "a_0 of denominator {} is {}; it must be finite and not 0", g, row[0]);
     for (std::size_t i = 1; i < a_taps; ++i) tf.a[g * tf.order + i - 1] = row[i] / row[0];
   }
   for (std::size_t c = 0; c < channels; ++c) {

@@ -82,10 +82,12 @@ void check_coefficients(const WrappedKernelPlan& plan, const CoefficientsView& c
          c.order, plan.channels, plan.groups, plan.order);
 }
 
-// A below the rounding of its own transform has no digit left; NaN fails the comparison too.
+// A below the rounding of its own transform has no digit left.
 void check_denominators(const char* operation, const CoefficientsView& c, const double* smallest, std::size_t length) {
   for (std::size_t channel = 0; channel < c.channels; ++channel) {
     const double norm = 1 + l1_norm({c.denominator(channel), c.order});
+    if (!std::isfinite(norm))
+      fail(ErrorCode::argument, operation, "denominator {} has numbers that are not finite", c.group_of(channel));
     const double least = std::sqrt(smallest[channel]);
     if (!(least > std::numeric_limits<double>::epsilon() * norm))
       fail(ErrorCode::unstable, operation,

@@ -73,11 +73,7 @@ Out to_numpy(const std::vector<T>& from, const Shape& shape) {
 template <class F>
 auto computing(const std::string& operation, F&& compute) {
   const nb::gil_scoped_release release;
-  try {
-    return compute();
-  } catch (const Error& error) {
-    throw Error(error.code(), operation, without_operation(error));
-  }
+  return part_of(operation, compute);
 }
 
 }  // namespace rtf::python

@@ -182,7 +182,10 @@ TransferFunction read_coefficients(const std::string& operation, const Coefficie
   const std::size_t count = channels ? *channels : std::max({a.rows, b.rows, h0_rows});
   if (count % a.rows != 0)
     refuse(operation, fmt::format("a has {} rows, which do not divide the {} channels", a.rows, count));
-  if (!from.h0) return from_ratios(b.repeated(operation, "b", count), a.numbers, count, a.rows);
+  if (!from.h0) {
+    const std::vector<double> numerators = b.repeated(operation, "b", count);
+    return computing(operation, [&] { return from_ratios(numerators, a.numbers, count, a.rows); });
+  }
   if (a.columns != b.columns)
     refuse(operation, fmt::format("a has {} coefficients and b has {}; beside h0 both have as many as the order",
                                   a.columns, b.columns));

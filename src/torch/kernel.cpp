@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
+#include "core/file_errors.h"
 #include "torch/bridge.h"
 #include "torch/dispatch.h"
 #include "torch/plan_cache.h"
@@ -14,6 +15,18 @@ namespace {
 
 // Kernels of bfloat16 coefficients are float32: a convolution never runs in less.
 at::ScalarType kernel_type(const Tensor& b) { return b.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
+
+// The length of kernels that can be held.
+std::size_t kernel_length(const char* operation, const Tensor& b, int64_t length) {
+  const std::size_t samples = length_of(operation, length);
+  call([&] {
+    part_of(operation, [&] {
+      require_memory(static_cast<double>(b.size(0)) * static_cast<double>(samples),
+                     "a kernel of " + std::to_string(samples) + " samples");
+    });
+  });
+  return samples;
+}
 
 // The gradient of a kernel: (channels, length), at least one sample.
 std::size_t check_gradient(const char* operation, const Tensor& dk, const Tensor& b) {
@@ -31,12 +44,13 @@ std::shared_ptr<const WrappedKernelPlan> wrapped_plan(const CoefficientTensors& 
 
 Tensor kernel_cpu(const Tensor& a, const Tensor& b, const Tensor& h0, int64_t length) {
   const CoefficientTensors c("kernel", a, b, h0);
-  const std::size_t samples = length_of("kernel", length);
+  const std::size_t samples = kernel_length("kernel", b, length);
   Tensor k = at::empty({b.size(0), length}, b.options().dtype(kernel_type(b)));
   with_type(k.scalar_type(), [&](auto zero) {
     using T = decltype(zero);
     const auto plan = wrapped_plan(c, samples);
-    wrapped_kernel<T>(*plan, c.view(), values<T>(k), Scratch(plan->workspace_bytes(executor())), executor());
+    const Scratch scratch(plan->workspace_bytes(executor()));
+    part_of("kernel", [&] { wrapped_kernel<T>(*plan, c.view(), values<T>(k), scratch, executor()); });
   });
   return k;
 }
@@ -57,7 +71,7 @@ Triple kernel_backward_cpu(const Tensor& dk, const Tensor& a, const Tensor& b, c
 
 Tensor exact_kernel_cpu(const Tensor& a, const Tensor& b, const Tensor& h0, int64_t length) {
   const CoefficientTensors c("exact_kernel", a, b, h0);
-  const std::size_t samples = length_of("exact_kernel", length);
+  const std::size_t samples = kernel_length("exact_kernel", b, length);
   const auto k = call([&] { return exact_kernel(c.plain(), samples); });
   Tensor result = at::empty({b.size(0), length}, at::TensorOptions(at::kDouble));
   std::copy(k.begin(), k.end(), values<double>(result).begin());

@@ -4,6 +4,7 @@
 #include <ATen/TensorSubclassLikeUtils.h>
 #include <torch/library.h>
 
+#include "core/double_double.h"
 #include "torch/bridge.h"
 #include "torch/dispatch.h"
 #include "torch/rational.h"
@@ -13,6 +14,24 @@ namespace rtf::ops {
 Tensor for_channels(const Tensor& rows, const c10::SymInt& channels) {
   return rows.sym_size(0) == 1 ? rows : rows.repeat_interleave_symint(channels / rows.sym_size(0), 0);
 }
+
+void check_finite(const char* operation, const char* name, const Tensor& values) {
+  if (!values.is_cpu() || at::isTensorSubclassLike(values)) return;
+  const Tensor bad = values.masked_select(values.isfinite().logical_not());
+  TORCH_CHECK_VALUE(bad.numel() == 0, "[rtf::", operation, "] ", name, " has ", bad[0].item<double>(),
+                    " among its numbers; they must be finite");
+}
+
+namespace {
+
+// c - x y, the product with all its digits: of b - h0 a, which filters that block a constant nearly cancel, the plain
+// one leaves too few. Its gradient is that of the plain one.
+Tensor minus_product(const Tensor& c, const Tensor& x, const Tensor& y) {
+  const Tensor product = x * y, lost = product_error(x.detach(), y.detach(), product.detach());
+  return (c - product) - lost.nan_to_num(0, 0, 0);  // numbers next to the largest double cannot be split
+}
+
+}  // namespace
 
 Rational rational(const char* operation, const Tensor& a, const Tensor& b, const OptionalTensor& h0,
                   const std::optional<c10::SymInt>& said) {
@@ -38,23 +57,25 @@ Rational rational(const char* operation, const Tensor& a, const Tensor& b, const
                     gains, " channels and there are ", channels,
                     "; b and h0 need as many or 1, and a as many or fewer that divide them");
 
+  check_finite(operation, "a", r.a);
+  check_finite(operation, "b", r.b);
+  if (h0) check_finite(operation, "h0", r.h0);
+  const auto order = r.a.sym_size(1).max(r.b.sym_size(1)) - (h0 ? 0 : 1);
   if (!h0) {
-    const Tensor first = r.a.slice(1, 0, 1);
+    const Tensor first = r.a.slice(1, 0, 1), below = for_channels(first, channels);
     if (first.is_cpu() && !at::isTensorSubclassLike(first)) {
       const Tensor zero = first.eq(0).nonzero();
       TORCH_CHECK_VALUE(zero.size(0) == 0, "[rtf::", operation, "] a_0 of denominator ", zero[0][0].item<int64_t>(),
-                        " is 0; it must not be");
+                        " is 0; it must be finite and not 0");
     }
-    r.a = r.a.slice(1, 1) / first;
-    r.b = r.b / for_channels(first, channels);
-    r.h0 = r.b.select(1, 0);
-    r.b = r.b.slice(1, 1);
+    const auto rest = [&](const Tensor& c) {
+      return at::constant_pad_nd_symint(c.slice(1, 1), {0, order + 1 - c.sym_size(1)});
+    };
+    const Tensor h0s = r.b.slice(1, 0, 1) / below, a_rest = rest(r.a);
+    r.b = minus_product(rest(r.b), h0s, for_channels(a_rest, channels)) / below;
+    r.a = a_rest / first;
+    r.h0 = h0s.squeeze(1);
   }
-  const auto order = r.a.sym_size(1).max(r.b.sym_size(1));
-  const auto padded = [&](const Tensor& c) { return at::constant_pad_nd_symint(c, {0, order - c.sym_size(1)}); };
-  r.a = padded(r.a);
-  r.b = padded(r.b);
-  if (!h0) r.b = r.b - r.h0.unsqueeze(1) * for_channels(r.a, channels);
   r.b = r.b.expand_symint({channels, order});
   r.h0 = r.h0.expand_symint({channels});
   return r;

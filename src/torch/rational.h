@@ -17,6 +17,9 @@ struct Rational {
 Rational rational(const char* operation, const Tensor& a, const Tensor& b, const OptionalTensor& h0,
                   const std::optional<c10::SymInt>& channels = std::nullopt);
 
+// Throws unless all numbers are finite, where that is known without waiting for a device.
+void check_finite(const char* operation, const char* name, const Tensor& values);
+
 // A row of (denominators, ...) for every channel of its group, or the only row for all.
 Tensor for_channels(const Tensor& rows, const c10::SymInt& channels);
 

@@ -17,6 +17,7 @@ struct Polynomials {
     TORCH_CHECK_VALUE(angles.dim() == 1 && angles.is_floating_point(), "[rtf::", operation, "] the angles are ",
                       angles.scalar_type(), " numbers of shape ", angles.sym_sizes(),
                       "; real numbers (angles) are needed");
+    check_finite(operation, "the angles", angles);
     denominator = at::constant_pad_nd(for_channels(r.a, r.b.sym_size(0)), {1, 0}, 1);
     numerator = at::constant_pad_nd(r.b, {1, 0}) + r.h0.unsqueeze(1) * denominator;
     phase = -degrees().unsqueeze(1) * angles.to(at::kDouble);
@@ -38,7 +39,10 @@ Tensor shown(const Tensor& rows, const Rational& r) { return r.each_channel ? ro
 Tensor freqz_composite(const Tensor& a, const Tensor& b, const OptionalTensor& h0, const Tensor& angles) {
   const Rational r = rational("freqz", a, b, h0);
   const Polynomials p("freqz", r, angles);
-  return shown(p.at_angles(p.numerator) / p.at_angles(p.denominator), r);
+  const Tensor N = p.at_angles(p.numerator), A = p.at_angles(p.denominator), poles = p.vanishes(p.denominator, A);
+  // Divided by 1 there, so that the other angles keep their gradient; nan where zeros lie too.
+  const Tensor found = (N / A.masked_fill(poles, 1)).masked_fill(poles, std::numeric_limits<double>::infinity());
+  return shown(found.masked_fill(poles & p.vanishes(p.numerator, N), std::numeric_limits<double>::quiet_NaN()), r);
 }
 
 Tensor group_delay_composite(const Tensor& a, const Tensor& b, const OptionalTensor& h0, const Tensor& angles) {
