@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
@@ -27,11 +27,18 @@ def has_tensor(values: Iterable[Any]) -> bool:
     return any(isinstance(v, torch.Tensor) or (isinstance(v, tuple | list) and has_tensor(v)) for v in values)
 
 
+def given(value: Any) -> Any:
+    """What the functions take: a layer's filter in place of the layer."""
+    return value.transfer_function() if hasattr(value, "transfer_function") else value
+
+
 def tensors_too(function: Callable[P, R]) -> Callable[P, R]:
-    """Calls the function of the same name in `_tensor` when a tensor is among the arguments."""
+    """Calls the function of the same name in `_tensor` when a tensor is among the arguments, or a layer."""
 
     @functools.wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+    def call(*args: Any, **kwargs: Any) -> R:
+        args = tuple(given(value) for value in args)
+        kwargs = {name: given(value) for name, value in kwargs.items()}
         if has_tensor(args) or has_tensor(kwargs.values()):
             from . import _tensor
 
@@ -40,6 +47,17 @@ def tensors_too(function: Callable[P, R]) -> Callable[P, R]:
         return function(*args, **kwargs)
 
     return call
+
+
+def called(operation: str, part: Callable[..., R], *args: Any) -> R:
+    """What a part of an operation returns; its refusals bear the name of the function that was called."""
+    try:
+        return part(*args)
+    except (ValueError, RuntimeError) as error:
+        head, mark, rest = str(error).partition("] ")
+        if not head.startswith("[rtf::") or head == f"[rtf::{operation}":
+            raise
+        raise type(error)(f"[rtf::{operation}{mark}{rest}") from None
 
 
 def as_array(value: Any) -> NDArray[Any]:
@@ -92,26 +110,64 @@ def count(operation: str, name: str, value: Any, lowest: int = 1) -> int:
 
 def is_form(value: Any) -> bool:
     """Whether it is a value of `rtf.forms`, or a list of such values."""
-    return type(value) in NAMES or (isinstance(value, list) and bool(value) and all(type(v) in NAMES for v in value))
+    return type(value) in NAMES or (isinstance(value, list) and len(value) > 0 and all(type(v) in NAMES for v in value))
 
 
-def check_lfilter(b: Any, h0: Any) -> None:
-    """Refuses what other libraries have in these places."""
-    if b is None:
-        raise ValueError("[rtf::lfilter] b is missing; a and b are needed, or a filter of rtf.forms")
+def check_filter(operation: str, filter: Any) -> None:
+    """Refuses what is no value of `rtf.forms`."""
+    if not is_form(filter):
+        name = type(filter).__name__
+        raise ValueError(f"[rtf::{operation}] the filter is a {name}; a value of rtf.forms is needed")
+
+
+def check_given(operation: str, a: Any, b: Any, h0: Any) -> None:
+    """Refuses a without b, and either beside a form."""
+    if is_form(a):
+        if b is not None or h0 is not None:
+            raise ValueError(f"[rtf::{operation}] a filter of rtf.forms has its coefficients; b and h0 must be left out")
+    elif b is None:
+        raise ValueError(f"[rtf::{operation}] b is missing; a and b are needed, or a filter of rtf.forms")
+
+
+def check_lfilter(a: Any, b: Any, h0: Any) -> None:
+    """The same, and refuses what torchaudio has in the place of h0."""
+    check_given("lfilter", a, b, h0)
     if isinstance(h0, bool | np.bool_):
         raise ValueError(f"[rtf::lfilter] h0 is {h0}; torchaudio's clamp is not an argument here")
 
 
-def packed(operation: str, a: Any, b: Any = None, h0: Any = None) -> Packed | list[Packed]:
+def check_convolve(x: Sequence[int], kernel: Sequence[int], bidirectional: bool) -> bool:
+    """Refuses shapes that do not fit; whether the kernel has rows."""
+    axes = len(kernel) - bidirectional
+    if axes not in (1, 2) or (bidirectional and kernel[0] != 2):
+        needed = "(2, taps) or (2, channels, taps)" if bidirectional else "(taps) or (channels, taps)"
+        raise ValueError(f"[rtf::convolve] the kernel has shape {tuple(kernel)}; {needed} is needed")
+    if len(x) < axes:
+        needed = "(..., channels, length)" if axes == 2 else "(..., length)"
+        raise ValueError(f"[rtf::convolve] x has shape {tuple(x)}; {needed} is needed")
+    if axes == 2 and x[-2] == 0:
+        raise ValueError(f"[rtf::convolve] x has shape {tuple(x)}: there are no channels")
+    if axes == 2 and kernel[-2] != x[-2]:
+        raise ValueError(f"[rtf::convolve] the kernel has {kernel[-2]} rows; there are {x[-2]} channels")
+    if kernel[-1] == 0:
+        raise ValueError("[rtf::convolve] the kernel has no taps")
+    return axes == 2
+
+
+def packed(operation: str, a: Any, b: Any, h0: Any) -> Packed | list[Packed]:
     """A filter as `_core` takes it: given as a form or a list of forms, or by coefficients."""
+    check_given(operation, a, b, h0)
     if is_form(a):
-        if b is not None or h0 is not None:
-            raise ValueError(f"[rtf::{operation}] a filter of rtf.forms has its coefficients; b and h0 must be left out")
-        return [packed_form(operation, form) for form in a] if isinstance(a, list) else packed_form(operation, a)
-    if b is None:
-        raise ValueError(f"[rtf::{operation}] b is missing; a and b are needed, or a filter of rtf.forms")
+        return packed_filter(operation, a)
     return packed_form(operation, PolynomialRatio(b, a) if h0 is None else TransferFunction(a, b, h0))
+
+
+def packed_filter(operation: str, filter: Any) -> Packed | list[Packed]:
+    """The same of a form or a list of forms."""
+    check_filter(operation, filter)
+    if isinstance(filter, list):
+        return [packed_form(operation, form) for form in filter]
+    return packed_form(operation, filter)
 
 
 def packed_form(operation: str, form: Form) -> Packed:

@@ -1,8 +1,8 @@
 """The functions of `rtf.functions`, `rtf.response` and `rtf.toolbox` for tensors: the same arguments, over `torch.ops.rtf`.
 
 `lfilter`, `convolve`, `freqz`, `group_delay`, `correct` and `wrap` have gradients, and so has `kernel` with the methods
-'auto' and 'wrapped'; forms other than tf and ba are read without any, as everything is by the other functions: they go
-through NumPy, and what comes back lies where the first tensor was.
+'auto' and 'wrapped'; forms other than tf and ba have none there, and tensors of them that require one are refused. The
+other functions go through NumPy: they read the numbers alone, and what comes back lies where the first tensor was.
 """
 
 from __future__ import annotations
@@ -15,7 +15,18 @@ import torch
 from torch import Tensor
 
 from . import functions, response, toolbox
-from ._dispatch import as_array, check_lfilter, count, is_form
+from ._dispatch import (
+    as_array,
+    called,
+    check_convolve,
+    check_filter,
+    check_given,
+    check_lfilter,
+    count,
+    has_tensor,
+    is_form,
+    samples,
+)
 from ._library import ops
 from .forms import Array, Filter, PolynomialRatio, TrainedTransferFunction, TransferFunction
 
@@ -56,21 +67,41 @@ def _through_numpy(function: Callable[..., Any], *args: Any, **kwargs: Any) -> A
 
 def _device(operation: str, *values: Any) -> torch.device:
     """Where all tensors among the values lie."""
-    first, *rest = (tensor.device for tensor in _tensors(values))
-    for other in rest:
-        if other != first:
-            raise ValueError(f"[rtf::{operation}] there are tensors on {first} and on {other}; one device is needed")
-    return first
+    devices = [tensor.device for tensor in _tensors(values)]
+    for other in devices[1:]:
+        if other != devices[0]:
+            message = f"[rtf::{operation}] there are tensors on {devices[0]} and on {other}; one device is needed"
+            raise ValueError(message)
+    return devices[0] if devices else torch.device("cpu")
+
+
+def _check_gradient(operation: str, without: Any, *values: Any) -> None:
+    """Refuses tensors whose gradient would be lost; `without` is the form or the method that has none."""
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in _tensors(values)):
+        one = without[0] if isinstance(without, list) else without
+        what = f"method '{one}'" if isinstance(one, str) else f"a {type(one).__name__}"
+        raise ValueError(f"[rtf::{operation}] a tensor requires a gradient, and {what} has none; detach it")
 
 
 def _real(operation: str, name: str, value: Any, device: torch.device) -> Tensor:
-    """A tensor of real numbers: of what is none, and of whole numbers, in float64."""
-    if not isinstance(value, Tensor | np.ndarray):
-        value = torch.as_tensor(value, dtype=torch.float64, device=device)
-    found = torch.as_tensor(value, device=device)
+    """A tensor of real numbers; whole numbers and lists become float64. A list with tensors in it keeps their gradients."""
+    if isinstance(value, tuple | list) and has_tensor(value):
+        parts = [_real(operation, name, one, device) for one in value]
+        if any(one.shape != parts[0].shape for one in parts):
+            shapes = [tuple(one.shape) for one in parts]
+            raise ValueError(f"[rtf::{operation}] {name} is a list of the shapes {shapes}; one shape is needed")
+        return torch.stack([one.double() for one in parts])
+    if not isinstance(value, Tensor) and not torch.compiler.is_compiling():
+        value = samples(operation, name, value)  # refuses in the words of the other half
+    found = torch.as_tensor(value, dtype=None if isinstance(value, Tensor | np.ndarray) else torch.float64, device=device)
     if found.is_complex():
         raise ValueError(f"[rtf::{operation}] {name} has numbers of type {found.dtype}; real ones are needed")
     return found if found.is_floating_point() else found.double()
+
+
+def _computed(x: Tensor) -> Tensor:
+    """Samples as the operators take them: float16 is computed in float32."""
+    return x.float() if x.dtype == torch.float16 else x
 
 
 def _count(operation: str, name: str, value: int) -> int:
@@ -78,22 +109,12 @@ def _count(operation: str, name: str, value: int) -> int:
 
 
 def _called(operation: str, operator: Callable[..., R], *args: Any) -> R:
-    """What the operator returns; a refusal of one of its parts bears the name of the function that was called."""
-    if torch.compiler.is_compiling():
-        return operator(*args)
-    try:
-        return operator(*args)
-    except (ValueError, RuntimeError) as error:
-        head, mark, rest = str(error).partition("] ")
-        if not head.startswith("[rtf::") or head == f"[rtf::{operation}":
-            raise
-        raise type(error)(f"[rtf::{operation}{mark}{rest}") from None
+    """`called`, in what is compiled too."""
+    return operator(*args) if torch.compiler.is_compiling() else called(operation, operator, *args)
 
 
 def _coefficients(operation: str, a: Any, b: Any, h0: Any, *beside: Any) -> Coefficients:
     """a, b and h0 as tensors of one device; numbers and lists among them are float64."""
-    if b is None:
-        raise ValueError(f"[rtf::{operation}] b is missing; a and b are needed, or a filter of rtf.forms")
     device = _device(operation, *beside, a, b, h0)
     gain = None if h0 is None else _real(operation, "h0", h0, device)
     return _real(operation, "a", a, device), _real(operation, "b", b, device), gain
@@ -101,91 +122,106 @@ def _coefficients(operation: str, a: Any, b: Any, h0: Any, *beside: Any) -> Coef
 
 def _rational(operation: str, a: Any, b: Any, h0: Any, *beside: Any) -> Coefficients | None:
     """The coefficients of a filter, None for one that has others."""
+    check_given(operation, a, b, h0)
     if not is_form(a):
         return _coefficients(operation, a, b, h0, *beside)
-    if b is not None or h0 is not None:
-        raise ValueError(f"[rtf::{operation}] a filter of rtf.forms has its coefficients; b and h0 must be left out")
+    if isinstance(a, list):
+        return _joined(operation, a, *beside)
     if isinstance(a, TrainedTransferFunction):
-        a = functions.correct(a)
+        a = _called(operation, functions.correct, a)
     if isinstance(a, PolynomialRatio):
         return _coefficients(operation, a.a, a.b, None, *beside)
     return _coefficients(operation, *a, *beside) if isinstance(a, TransferFunction) else None
 
 
+def _joined(operation: str, forms: list[Any], *beside: Any) -> Coefficients | None:
+    """A row for each filter of a list; None where the NumPy half has to say what is wrong with it."""
+    if len({type(form) for form in forms}) > 1 or not isinstance(forms[0], TransferFunction | PolynomialRatio):
+        return None
+    rows = []
+    for form in forms:
+        found = _rational(operation, form, None, None, *forms, *beside)
+        if found is None or _have_rows(found):
+            return None
+        rows.append(_called(operation, ops.rational, *found))
+    order = max(a.shape[1] for a, _, _ in rows)
+    a, b = (torch.cat([torch.nn.functional.pad(row[i], (0, order - row[i].shape[1])) for row in rows]) for i in (0, 1))
+    return a, b, torch.cat([h0 for _, _, h0 in rows])
+
+
+def _have_rows(found: Coefficients) -> bool:
+    a, b, h0 = found
+    return a.dim() == 2 or b.dim() == 2 or (h0 is not None and h0.dim() == 1)
+
+
 def lfilter(x: Any, a: Any, b: Any = None, h0: Any = None, zi: Any = None, return_zf: bool = False) -> Any:
-    if not is_form(a):
-        check_lfilter(b, h0)
+    check_lfilter(a, b, h0)
     found = _rational("lfilter", a, b, h0, x, zi)
     if found is None:
         found = _coefficients("lfilter", *functions.plain_coefficients(a), x, zi)
+        _check_gradient("lfilter", a, a)
     device = found[0].device
     x = _real("lfilter", "x", x, device)
     if zi is not None:
         zi = _real("lfilter", "zi", zi, device)
-    y, zf = _called("lfilter", ops.lfilter, x, *found, zi, return_zf)
+    y, zf = _called("lfilter", ops.lfilter, _computed(x), *found, zi, return_zf)
+    y = y.to(x.dtype)
     return (y, zf) if return_zf else y
 
 
 def kernel(a: Any, b: Any = None, h0: Any = None, *, length: int, method: str = "auto") -> Tensor:
+    check_given("kernel", a, b, h0)
     length = _count("kernel", "length", length)
-    trained = a.length if isinstance(a, TrainedTransferFunction) else None
-    wrapped = method == "wrapped" or (method == "auto" and trained is not None and length <= trained)
+    trained = _count("kernel", "length", a.length) if isinstance(a, TrainedTransferFunction) else None
     found: Coefficients | None = None
-    if wrapped and trained is not None:
-        found = _coefficients("kernel", a.a, a.b, a.h0)
-    elif method in ("auto", "wrapped"):
-        found = _rational("kernel", a, b, h0)
+    if method in ("auto", "wrapped"):
+        found = _rational("kernel", a, b, h0) if trained is None else _coefficients("kernel", *a[:3])
     k: Tensor
     if found is None:
         k = _through_numpy(functions.kernel, a, b, h0, length=length, method=method)
+        _check_gradient("kernel", a if method == "auto" else method, a, b, h0)
         return k
-    rows = any(c is not None and c.dim() == (1 if i == 2 else 2) for i, c in enumerate(found))
-    single = all(c is None or c.dtype == torch.float32 for c in found)
     rational = _called("kernel", ops.rational, *found)
-    k = ops.kernel(*rational, trained or length)[:, :length] if wrapped else ops.exact_kernel(*rational, length)
-    k = k.float() if single else k
-    return k if rows else k[0]
+    if trained is None:
+        k = _called("kernel", ops.kernel if method == "wrapped" else ops.exact_kernel, *rational, length)
+    else:
+        k = _called("kernel", ops.kernel, *rational, trained)[:, :length]
+        if length > trained:
+            corrected = _called("kernel", ops.correct, *rational, trained)
+            whole = _called("kernel", ops.exact_kernel, rational[0], *corrected, length)
+            k = torch.cat((k, whole[:, trained:]), 1)
+    if b is not None and all(c is None or c.dtype == torch.float32 for c in found):
+        k = k.float()
+    return k if _have_rows(found) else k[0]
 
 
 def convolve(x: Any, kernel: Any, *, bidirectional: bool = False) -> Tensor:
     device = _device("convolve", x, kernel)
     x, taps = _real("convolve", "x", x, device), _real("convolve", "kernel", kernel, device)
     taps = taps.to(torch.float64 if x.dtype == torch.float64 else torch.float32)
-    axes = taps.dim() - bidirectional
-    if axes not in (1, 2) or (bidirectional and taps.shape[0] != 2):
-        needed = "(2, taps) or (2, channels, taps)" if bidirectional else "(taps) or (channels, taps)"
-        raise ValueError(f"[rtf::convolve] the kernel has shape {list(taps.shape)}; {needed} is needed")
-    if x.dim() < axes:
-        needed = "(..., channels, length)" if axes == 2 else "(..., length)"
-        raise ValueError(f"[rtf::convolve] x has shape {list(x.shape)}; {needed} is needed")
-    if axes == 2 and taps.shape[-2] != x.shape[-2]:
-        raise ValueError(f"[rtf::convolve] the kernel has {taps.shape[-2]} rows; there are {x.shape[-2]} channels")
-    if taps.shape[-1] == 0 or (axes == 2 and x.shape[-2] == 0):
-        what = "the kernel has no taps" if taps.shape[-1] == 0 else f"x has shape {list(x.shape)}: there are no channels"
-        raise ValueError(f"[rtf::convolve] {what}")
+    each_channel = check_convolve(x.shape, taps.shape, bidirectional)
     if x.numel() == 0:
         none: Tensor = x + 0 * taps.sum().to(x.dtype)  # with a gradient of zeros
         return none
-    if axes == 1:  # for all rows, which are then the channels
-        rows = x.reshape(1, -1, x.shape[-1])
+    if each_channel:
+        rows = _computed(x).reshape(-1, *x.shape[-2:])
+    else:  # for all rows, which are then the channels
+        rows = _computed(x).reshape(1, -1, x.shape[-1])
         taps = taps.unsqueeze(-2).expand(*taps.shape[:-1], rows.shape[1], taps.shape[-1])
-    else:
-        rows = x.reshape(-1, *x.shape[-2:])
     y: Tensor = ops.convolve(rows.transpose(1, 2), taps, bidirectional)
-    return y.transpose(1, 2).reshape(x.shape)
+    return y.transpose(1, 2).reshape(x.shape).to(x.dtype)
 
 
 def _between(operation: str, filter: Any, form: type[Any], length: int) -> tuple[Tensor, Tensor, Tensor]:
-    """a, and what the operator makes of b and h0, with rows where the filter has them."""
+    """a, and what the operator makes of b and h0, in float64, with rows where the filter has them."""
+    check_filter(operation, filter)
     if type(filter) is not form:
         raise ValueError(f"[rtf::{operation}] the filter is not an rtf.{form.__name__}")
-    operator, length = getattr(ops, operation), _count(operation, "length", length)
-    a, b, h0 = _coefficients(operation, filter.a, filter.b, filter.h0)
-    assert h0 is not None
-    if b.dim() == 2:
-        return a, *operator(a, b, h0, length)
-    b, h0 = operator(a[None], b[None], h0.reshape(1), length)
-    return a, b[0], h0[0]
+    length = _count(operation, "length", length)
+    found = _coefficients(operation, filter.a, filter.b, filter.h0)
+    a, b, h0 = _called(operation, ops.rational, *found)
+    b, h0 = _called(operation, getattr(ops, operation), a, b, h0, length)
+    return (a, b, h0) if _have_rows(found) else (a[0], b[0], h0[0])
 
 
 def correct(trained: TrainedTransferFunction) -> TransferFunction:
@@ -198,18 +234,19 @@ def wrap(filter: TransferFunction, length: int) -> TrainedTransferFunction:
 
 
 def _response(operation: str, a: Any, b: Any, h0: Any, points: Any, whole: bool) -> tuple[Tensor, Tensor]:
-    found = None if is_form(a) and not list(_tensors(a)) else _rational(operation, a, b, h0, points)
+    found = _rational(operation, a, b, h0, points)
     if found is None:
         angles, values = _through_numpy(getattr(response, operation), a, b, h0, points=points, whole=whole)
+        _check_gradient(operation, a, a, points)
         return angles, values
-    if not isinstance(points, Tensor):
+    if not has_tensor((points,)):
         points = torch.from_numpy(response.grid(operation, points, whole)).to(found[0].device)
     elif whole:
         raise ValueError(f"[rtf::{operation}] whole is for a number of points; here points are angles")
-    elif points.dim() != 1:
+    points = _real(operation, "points", points, found[0].device)
+    if points.dim() != 1:
         shape = list(points.shape)
         raise ValueError(f"[rtf::{operation}] points has shape {shape}; a number or (angles) is needed")
-    points = _real(operation, "points", points, found[0].device)
     return points, getattr(ops, operation)(*found, points)
 
 

@@ -40,8 +40,9 @@ class Norm(nn.Module):
         if self.kind == "layer":
             y = ops.layer_norm(x, self.weight, self.bias, _EPSILON)[0]
         elif self.training:
-            if x.shape[0] * x.shape[1] < 2:
-                raise ValueError("[rtf::SequenceModel] batch norm in training mode over 1 position has no variance")
+            if (positions := x.shape[0] * x.shape[1]) < 2:
+                over = f"batch norm in training mode over {positions} positions"
+                raise ValueError(f"[rtf::SequenceModel] {over} has no variance; at least 2 are needed")
             averages = {"running_mean": self.running_mean, "running_var": self.running_var}
             y = ops.batch_norm(x, self.weight, self.bias, _EPSILON, **averages, momentum=_MOMENTUM)[0]
         else:

@@ -7,6 +7,8 @@ Time is the last axis everywhere. Coefficients come in one of two conventions, t
 - h0 given: a = (a_1, ..., a_n) and b = (b_1, ..., b_n) as a layer trains them,
   H(z) = h0 + (b_1 w + ... + b_n w^n) / (1 + a_1 w + ... + a_n w^n).
 
+A value of `rtf.forms`, or a layer, may stand in place of a, without b and h0.
+
 Vectors are one filter, for all of x. Rows are one filter a channel: a (denominators, ..), b (channels, ..) and
 h0 (channels), where the denominators divide the channels and neighbouring channels share one; x is then
 (..., channels, length).
@@ -22,7 +24,20 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._dispatch import check_lfilter, count, is_form, numbers, packed, samples, states, tensors_too, unpacked
+from ._dispatch import (
+    called,
+    check_convolve,
+    check_lfilter,
+    count,
+    is_form,
+    numbers,
+    packed,
+    packed_filter,
+    samples,
+    states,
+    tensors_too,
+    unpacked,
+)
 from .forms import Array, Filter, PolynomialRatio, TrainedTransferFunction, TransferFunction
 from .toolbox import convert
 
@@ -38,7 +53,7 @@ def lfilter(
     Parameters
     ----------
     x : (..., length), or (..., channels, length) where coefficients have rows
-        float32 or float64; other real numbers become float64.
+        float32 or float64; other real numbers become float64. Tensors may be bfloat16 or float16.
     a, b : denominator and numerator, vectors or rows
         SciPy's where h0 is None, else (a_1, ..) and (b_1, ..); see the top of this module. Computed in float64. Or a
         filter of `rtf.forms` in place of a, without b and h0.
@@ -89,10 +104,9 @@ def lfilter(
     array([[1.  , 1.5 , 1.75],
            [1.  , 0.5 , 0.75]])
     """
+    check_lfilter(a, b, h0)
     if is_form(a):
-        packed("lfilter", a, b, h0)  # refuses b and h0 beside it
         a, b, h0 = plain_coefficients(a)
-    check_lfilter(b, h0)
     x = samples("lfilter", "x", x)
     a, b = numbers("lfilter", "a", a), numbers("lfilter", "b", b)
     if h0 is not None:
@@ -108,7 +122,7 @@ def plain_coefficients(filter: Any) -> tuple[Array, Array, Array]:
     """a, b and h0 of a form."""
     if isinstance(filter, PolynomialRatio):
         return filter.a, filter.b, None
-    plain = filter if isinstance(filter, TransferFunction) else convert(filter, "tf")
+    plain = filter if isinstance(filter, TransferFunction) else called("lfilter", convert, filter, "tf")
     if not isinstance(plain, TransferFunction):
         raise ValueError("[rtf::lfilter] the filter has several inputs or outputs; one of each is needed")
     return plain.a, plain.b, plain.h0
@@ -129,7 +143,7 @@ def kernel(a: Array | Filter, b: Array = None, h0: Array = None, *, length: int,
     Returns
     -------
     (length), or (channels, length) where coefficients have rows
-        float32 where a, b and h0 all are that, else float64.
+        float32 where a, b and h0 are given and all are that, else float64.
 
     Examples
     --------
@@ -172,12 +186,13 @@ def convolve(x: Array, kernel: Array, *, bidirectional: bool = False) -> Array:
     """
     x = samples("convolve", "x", x)
     taps = np.asarray(numbers("convolve", "kernel", kernel), dtype=x.dtype)
+    check_convolve(x.shape, taps.shape, bidirectional)
     return _core.convolve(x, taps, bidirectional)
 
 
 @tensors_too
 def correct(trained: TrainedTransferFunction) -> TransferFunction:
-    """The filter whose recurrence gives Algorithm 1's kernel over the trained length.
+    """The filter whose recurrence gives Algorithm 1's kernel over the trained length, in float64.
 
     Examples
     --------
@@ -187,13 +202,13 @@ def correct(trained: TrainedTransferFunction) -> TransferFunction:
     >>> np.allclose(rtf.kernel(trained, length=64), rtf.kernel(filter, length=64), rtol=0, atol=1e-13)
     True
     """
-    result: TransferFunction = unpacked(_core.correct(packed("correct", trained)))
+    result: TransferFunction = unpacked(_core.correct(packed_filter("correct", trained)))
     return result
 
 
 @tensors_too
 def wrap(filter: TransferFunction, length: int) -> TrainedTransferFunction:
-    """The way back: the numerator that Algorithm 1 at `length` turns into the first samples of this filter.
+    """The way back, in float64: the numerator that Algorithm 1 at `length` turns into the first samples of this filter.
 
     Examples
     --------
@@ -202,5 +217,5 @@ def wrap(filter: TransferFunction, length: int) -> TrainedTransferFunction:
     >>> rtf.kernel(rtf.wrap(filter, 4), length=4)
     array([2. , 2. , 1. , 0.5])
     """
-    result: TrainedTransferFunction = unpacked(_core.wrap(packed("wrap", filter), count("wrap", "length", length)))
+    result: TrainedTransferFunction = unpacked(_core.wrap(packed_filter("wrap", filter), count("wrap", "length", length)))
     return result

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from . import functions, toolbox
 from . import response as responses
-from ._dispatch import is_form
+from ._dispatch import given, is_form
 from .forms import Array, Filter, PolynomialRatio, TrainedTransferFunction, TransferFunction
 
 __all__ = ["group_delay", "impulse", "magnitude", "overview", "phase", "pole_zero"]
@@ -54,7 +54,7 @@ def impulse(
     >>> axes.lines[0].get_ydata()
     array([1.   , 0.5  , 0.25 , 0.125])
     """
-    a = _given(a)
+    a = given(a)
     if length is None:
         length = a.length if isinstance(a, TrainedTransferFunction) else 100
     values = _array(functions.kernel(a, b, h0, length=length))
@@ -92,7 +92,7 @@ def magnitude(
     >>> axes.lines[0].get_ydata().round(2)
     array([ 6.02,  2.65, -0.97, -2.92])
     """
-    angles, response = responses.freqz(_given(a), b, h0, points=points)
+    angles, response = responses.freqz(given(a), b, h0, points=points)
     with np.errstate(divide="ignore"):
         decibels = 20 * np.log10(np.abs(_array(response)))
     axes = _curves(angles, decibels, "magnitude in dB", points, ax, style)
@@ -114,7 +114,7 @@ def phase(
     >>> axes.lines[0].get_ydata()
     array([ 0. , -0.5, -1. , -1.5])
     """
-    angles, response = responses.freqz(_given(a), b, h0, points=points)
+    angles, response = responses.freqz(given(a), b, h0, points=points)
     return _curves(angles, np.unwrap(np.angle(_array(response))) / np.pi, "phase / π", points, ax, style)
 
 
@@ -130,7 +130,7 @@ def group_delay(
     >>> axes.lines[0].get_ydata()
     array([2., 2., 2., 2.])
     """
-    angles, delay = responses.group_delay(_given(a), b, h0, points=points)
+    angles, delay = responses.group_delay(given(a), b, h0, points=points)
     return _curves(angles, _array(delay), "group delay in samples", points, ax, style)
 
 
@@ -162,7 +162,7 @@ def pole_zero(
     >>> poles.get_xdata(), zeros.get_xdata()
     (array([0.6, 0.6]), array([-0.4,  0. ]))
     """
-    a = _given(a)
+    a = given(a)
     marks = {"x": _roots(responses.poles(a, b, h0))}
     if zeros and (b is not None or is_form(a)):
         marks["o"] = _zeros(a, b, h0)
@@ -208,11 +208,6 @@ def overview(a: Array | Filter, b: Array = None, h0: Array = None, *, length: in
     phase(a, b, h0, ax=axes[1, 1])
     found: NDArray[Any] = axes
     return found
-
-
-def _given(a: Any) -> Any:
-    """What the functions take: a layer's filter in place of the layer."""
-    return a.transfer_function() if hasattr(a, "transfer_function") else a
 
 
 def _array(values: Any) -> NDArray[Any]:

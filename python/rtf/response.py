@@ -1,7 +1,7 @@
 """What a filter does: its poles, its frequency response and its group delay.
 
-Filters come as coefficients a, b and h0 in the conventions of `rtf.functions`, or as a value of `rtf.forms` in place of
-a. No gradient goes through `poles`.
+Filters come as coefficients a, b and h0 in the conventions of `rtf.functions`, or as a value of `rtf.forms` or a layer
+in place of a. No gradient goes through `poles`.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ def freqz(
     -------
     angles : float64 (N)
     response : complex128 (N), or (channels, N) where coefficients have rows
+        inf at a pole; for tensors also so close to it that double precision cannot tell.
 
     Examples
     --------

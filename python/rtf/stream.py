@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
-from ._dispatch import as_array, is_form, numbers, packed
+from ._dispatch import as_array, is_form, numbers, packed_filter
 from .forms import Filter
 
 __all__ = ["Stream"]
@@ -48,7 +48,7 @@ class Stream:
 
     def __init__(self, source: str | os.PathLike[str] | Filter, precision: str | None = None) -> None:
         if is_form(source):
-            self._stream = _core.filter_stream(packed("stream", source), precision or "f64")
+            self._stream = _core.filter_stream(packed_filter("stream", source), precision or "f64")
         elif precision is not None:
             raise ValueError("[rtf::stream] precision is for a filter; a model file has its own")
         elif isinstance(source, str | os.PathLike):

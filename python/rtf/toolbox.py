@@ -1,6 +1,7 @@
 """From filter to filter: other forms, a filter for samples, a lower order, a stable one.
 
-Filters come as values of `rtf.forms`. No gradient goes through these functions: tensors are read, and tensors come back.
+Filters come as values of `rtf.forms`, or as layers. No gradient goes through these functions: tensors are read, and
+tensors come back.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from ._dispatch import count, numbers, packed, tensors_too, unpacked
+from ._dispatch import count, numbers, packed_filter, tensors_too, unpacked
 from .forms import Array, Filter
 
 __all__ = ["ConversionReport", "Fit", "Reduction", "Stabilized",
@@ -114,7 +115,7 @@ def convert(
     array([-1.2 ,  0.81])
     """
     converted, reports, lines = _core.convert(
-        packed("convert", filter), to, feed_through, method, count("convert", "report_length", report_length)
+        packed_filter("convert", filter), to, feed_through, method, count("convert", "report_length", report_length)
     )
     for line in lines:
         warnings.warn(line, RuntimeWarning, stacklevel=3)
@@ -186,7 +187,7 @@ def reduce(filter: Filter, order: int, *, to: str = "tf") -> Reduction:
     >>> reduced.error.round(4), reduced.bound.round(4)
     (array([0.2574]), array([0.4958]))
     """
-    found, error, bound, hankel = _core.reduce(packed("reduce", filter), count("reduce", "order", order, 0), to)
+    found, error, bound, hankel = _core.reduce(packed_filter("reduce", filter), count("reduce", "order", order, 0), to)
     return Reduction(unpacked(found), error, bound, hankel)
 
 
@@ -217,5 +218,5 @@ def stabilize(filter: Filter, method: str, *, length: int | None = None) -> Stab
     """
     if length is not None:
         length = count("stabilize", "length", length)
-    found, error = _core.stabilize(packed("stabilize", filter), method, length)
+    found, error = _core.stabilize(packed_filter("stabilize", filter), method, length)
     return Stabilized(unpacked(found), error)

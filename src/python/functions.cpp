@@ -50,16 +50,8 @@ nb::tuple lfilter(const In<T>& x, const In<double>& a, const In<double>& b, cons
 template <class T>
 Out convolve(const In<T>& x, const In<T>& kernel, bool bidirectional) {
   constexpr const char* operation = "convolve";
-  const Shape taps = shape_of(kernel);
-  const std::size_t axes = taps.size() - (bidirectional && !taps.empty() ? 1 : 0);
-  if (axes < 1 || axes > 2 || (bidirectional && taps[0] != 2))
-    refuse(operation, fmt::format("the kernel has shape {}; {} is needed", shape_text(taps),
-                                  bidirectional ? "(2, taps) or (2, channels, taps)" : "(taps) or (channels, taps)"));
-  const Sizes sizes(operation, shape_of(x), axes == 2);
-  if (axes == 2 && taps[taps.size() - 2] != sizes.channels)
-    refuse(operation,
-           fmt::format("the kernel has {} rows; there are {} channels", taps[taps.size() - 2], sizes.channels));
-  if (taps.back() == 0) refuse(operation, "the kernel has no taps");
+  // rtf.convolve has seen to the shapes, for tensors too.
+  const Sizes sizes(operation, shape_of(x), kernel.ndim() == (bidirectional ? 3 : 2));
   Buffer<T> y(x.size());
   computing(operation, [&] {
     if (x.size() == 0) return;

@@ -230,7 +230,7 @@ def test_stabilize(method):
 ZPK = rtf.ZeroPoleGain([], [0.5], 1)
 REFUSED = {
     "an unknown form": (lambda: rtf.convert(ZPK, "fir"), "to is 'fir'; tf, ba"),
-    "coefficients": (lambda: rtf.convert([1.0, 2.0], "tf"), "b is missing"),
+    "coefficients": (lambda: rtf.convert([1.0, 2.0], "tf"), "the filter is a list; a value of rtf.forms is needed"),
     "a method without matrices": (lambda: rtf.convert(ZPK, "tf", method="markov"), "is for an ss"),
     "zeros of no zpk": (lambda: rtf.convert(ZPK, "ss", feed_through="inside"), "which is for zpk"),
     "an unknown place": (lambda: rtf.convert(ZPK, "zpk", feed_through="out"), "auto, separate or inside"),

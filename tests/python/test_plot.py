@@ -141,7 +141,7 @@ def test_layers():
     layer = rtf.nn.RTF(channels=3, order=4, length=50, denominators=3, init="montel")
     torch.nn.init.normal_(layer.b)
     kernels = np.array([line.get_ydata() for line in rtf.plot.impulse(layer).lines])
-    np.testing.assert_array_equal(kernels, layer.kernel().detach().numpy())
+    np.testing.assert_array_equal(kernels.astype(np.float32), layer.kernel().detach().numpy())
     a, b, h0 = (value.detach().numpy() for value in layer.realize())
     for c, line in enumerate(rtf.plot.magnitude(layer, points=64).lines):
         _, response = signal.freqz(np.r_[h0[c], h0[c] * a[c] + b[c]], np.r_[1, a[c]], 64)

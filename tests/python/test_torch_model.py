@@ -159,7 +159,8 @@ def test_refusals():
         (lambda: model.step(x[:, 0], model.make_state(3)), r"streaming runs in evaluation mode"),
         (lambda: model.eval().step(x[:, 0], model.make_state(2)), r"a batch of 3 with a state of 2 streams"),
         (lambda: model.make_state(0), r"a state for 0 streams"),
-        (lambda: Model(4, 3, 16, 2, layers=1).train()(x[:1, :1]), r"batch norm in training mode over 1 position"),
+        (lambda: Model(4, 3, 16, 2, layers=1).train()(x[:1, :1]), r"batch norm in training mode over 1 positions has no variance"),
+        (lambda: Model(4, 3, 16, 2, layers=1).train()(x[:0]), r"batch norm in training mode over 0 positions has no variance"),
     ]  # fmt: skip
     for call, message in table:
         with pytest.raises(ValueError, match=message):
