@@ -384,7 +384,7 @@ def test_refusals(torch_ops):
         (lambda: torch_ops.convolve(u[:1], k, offsets=torch.tensor([0, 2**62, 7])), r"they must rise from 0 to the length 7"),
         (lambda: torch_ops.convolve(u[:1], k, offsets=torch.tensor([], dtype=torch.long)), r"they must rise"),
         (lambda: torch_ops.kernel(a, b[:, :2], h0, 9), r"\[rtf::kernel\] a, b, h0 have shapes \[2, 3\], \[4, 2\], \[4\]"),
-        (lambda: torch_ops.kernel(a, nan, h0, 9), r"\[rtf::wrapped_kernel\] .*not finite"),
+        (lambda: torch_ops.kernel(a, nan, h0, 9), r"\[rtf::kernel\] .*not finite"),
         (lambda: torch_ops.kernel(a, b, h0, 0), r"\[rtf::kernel\] length is 0"),
         (lambda: torch_ops.kernel(a, b, h0, -3), r"\[rtf::kernel\] length is -3"),
         (lambda: torch_ops.correct(a, b, h0, -1), r"\[rtf::correct\] length is -1"),
