@@ -7,6 +7,7 @@ through NumPy, and what comes back lies where the first tensor was.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -197,20 +198,27 @@ def wrap(filter: TransferFunction, length: int) -> TrainedTransferFunction:
     return TrainedTransferFunction(*_between("wrap", filter, TransferFunction, length), length)
 
 
+def _grid(operation: str, points: Any, whole: bool, device: torch.device) -> Tensor:
+    """The angles that `points` and `whole` stand for."""
+    if not isinstance(points, Tensor | list | tuple) and getattr(points, "ndim", 0) == 0:
+        if torch.compiler.is_compiling():  # the same numbers, by what can be traced
+            return torch.arange(points, dtype=torch.float64, device=device) * ((2 if whole else 1) * math.pi / points)
+        return torch.from_numpy(response.grid(operation, points, whole)).to(device)
+    angles = _real(operation, "points", points, device)
+    if whole:
+        raise ValueError(f"[rtf::{operation}] whole is for a number of points; here points are angles")
+    if angles.dim() != 1:
+        raise ValueError(f"[rtf::{operation}] points has shape {list(angles.shape)}; a number or (angles) is needed")
+    return angles
+
+
 def _response(operation: str, a: Any, b: Any, h0: Any, points: Any, whole: bool) -> tuple[Tensor, Tensor]:
     found = None if is_form(a) and not list(_tensors(a)) else _rational(operation, a, b, h0, points)
     if found is None:
         angles, values = _through_numpy(getattr(response, operation), a, b, h0, points=points, whole=whole)
         return angles, values
-    if not isinstance(points, Tensor):
-        points = torch.from_numpy(response.grid(operation, points, whole)).to(found[0].device)
-    elif whole:
-        raise ValueError(f"[rtf::{operation}] whole is for a number of points; here points are angles")
-    elif points.dim() != 1:
-        shape = list(points.shape)
-        raise ValueError(f"[rtf::{operation}] points has shape {shape}; a number or (angles) is needed")
-    points = _real(operation, "points", points, found[0].device)
-    return points, getattr(ops, operation)(*found, points)
+    angles = _grid(operation, points, whole, found[0].device)
+    return angles, getattr(ops, operation)(*found, angles)
 
 
 def freqz(a: Any, b: Any = None, h0: Any = None, *, points: Any = 512, whole: bool = False) -> tuple[Tensor, Tensor]:

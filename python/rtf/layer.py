@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ._dispatch import count
-from ._library import ops
+from ._library import constant_in_graphs, ops
 from .forms import TrainedTransferFunction, TransferFunction
 
 __all__ = ["RTF", "Realization"]
@@ -40,7 +40,7 @@ def draw_generator(device: torch.device) -> Tensor:
     return torch.randint(2**31, (2,), device=device)
 
 
-@torch.compiler.assume_constant_result
+@constant_in_graphs
 def _largest_filtered_order(device: torch.device) -> int:
     """Up to which order a filter costs less than an exact kernel and a convolution: on the GPU, where it runs in chunks."""
     return int(ops.largest_chunked_order(torch.empty(0, device=device))) if device.type == "cuda" else -1

@@ -69,7 +69,9 @@ def test_compile_with_the_default_backend():
 def test_compile_functions():
     def filtered(x, a, b, zi):
         y, zf = rtf.lfilter(x, a, b, zi=zi, return_zf=True)
-        return y.square().sum() + zf.sum() + rtf.freqz(a, b, points=w)[1].abs().sum()
+        responses = rtf.freqz(a, b, points=w)[1], rtf.freqz(a, b)[1], rtf.freqz(a, b, points=[0.1, 0.2])[1]
+        delays = rtf.group_delay(a, b, points=8, whole=True)[1]
+        return y.square().sum() + zf.sum() + sum(h.abs().sum() for h in responses) + delays.sum()
 
     w = torch.linspace(0.1, 3, 5, dtype=torch.float64)
     compiled = torch.compile(filtered, fullgraph=True, backend="aot_eager")
