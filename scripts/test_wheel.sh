@@ -24,7 +24,7 @@ venv/bin/python -m pytest -q -p no:cacheprovider tests/python
 say "the command"
 venv/bin/rtf --version
 venv/bin/rtf train --help >/dev/null
-venv/bin/python -m pytest -q -p no:cacheprovider --doctest-modules --pyargs rtf
+PATH="$work/venv/bin:$PATH" python -m pytest -q -p no:cacheprovider --doctest-modules --pyargs rtf
 
 say "pip install --no-build-isolation --editable ."
 pip uninstall --yes rtf

@@ -22,8 +22,8 @@ _MOMENTUM = 0.1
 
 def _length_last(x: Tensor) -> bool:
     """Whether the answer to x is to have the samples of a row side by side in memory, as the operators want them on the
-    GPU. A single position has its channels so in either order."""
-    return not x.is_cpu and x.shape[1] != 1
+    GPU. A single position has its channels so in either order; a compiler chooses for itself."""
+    return not x.is_cpu and x.shape[1] != 1 and not torch.compiler.is_compiling()
 
 
 class Linear(nn.Linear):

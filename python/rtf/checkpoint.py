@@ -42,6 +42,26 @@ def load(path: str | os.PathLike[str], *, checkpoint: str = "best") -> SequenceM
         Layers of other kinds than rtf are refused: the command alone trains and evaluates them.
     rtf.Stream
         Of an exported model; this needs no PyTorch.
+
+    Examples
+    --------
+    >>> import pathlib, subprocess, tempfile, rtf
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "copying.yaml").write_text('''
+    ... task: {name: copying, symbols: 6, memory: 8, train_size: 64, val_size: 16}
+    ... model: {layers: 1, channels: 8, order: 4}
+    ... train: {epochs: 1, batch: 16}
+    ... ''')
+    >>> for command in ("rtf train copying.yaml --out run", "rtf export run -o model.safetensors"):
+    ...     _ = subprocess.run(command.split(), cwd=folder, check=True, capture_output=True)
+
+    The model that was trained, and the same one as it is deployed:
+
+    >>> model, stream = rtf.load(folder / "run"), rtf.load(folder / "model.safetensors")
+    >>> type(model).__name__, type(stream).__name__
+    ('SequenceModel', 'Stream')
+    >>> model.vocabulary == stream.vocabulary
+    True
     """
     file = Path(path)
     if file.is_dir():
