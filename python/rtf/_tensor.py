@@ -202,7 +202,8 @@ def _grid(operation: str, points: Any, whole: bool, device: torch.device) -> Ten
     """The angles that `points` and `whole` stand for."""
     if not isinstance(points, Tensor | list | tuple) and getattr(points, "ndim", 0) == 0:
         if torch.compiler.is_compiling():  # the same numbers, by what can be traced
-            return torch.arange(points, dtype=torch.float64, device=device) * ((2 if whole else 1) * math.pi / points)
+            step: float = (2 if whole else 1) * math.pi / points
+            return torch.arange(points, dtype=torch.float64, device=device) * step
         return torch.from_numpy(response.grid(operation, points, whole)).to(device)
     angles = _real(operation, "points", points, device)
     if whole:

@@ -116,8 +116,9 @@ class RTF(nn.Module):
         index: int = 0,
     ) -> None:
         super().__init__()
-        channels, order, length = count("RTF", "channels", channels), count("RTF", "order", order, 0), count("RTF", "length", length)
-        denominators, index = count("RTF", "denominators", denominators), count("RTF", "index", index, 0)
+        channels, order = count("RTF", "channels", channels), count("RTF", "order", order, 0)
+        length, index = count("RTF", "length", length), count("RTF", "index", index, 0)
+        denominators = count("RTF", "denominators", denominators)
         if channels % denominators != 0:
             raise ValueError(f"[rtf::RTF] {denominators} denominators do not divide {channels} channels")
         if not 0 <= kernel_dropout < 1:

@@ -208,7 +208,7 @@ class RTF(nn.Module):
 
     def _recurrence(self) -> tuple[Tensor, Tensor, Tensor]:
         """The same; without gradients it is kept until one of its numbers changes."""
-        values = [value for value in (self.ab, self.h_0, self.scalar) if value is not None]
+        values: list[Tensor] = [value for value in (self.ab, self.h_0, self.scalar) if value is not None]
         if torch.compiler.is_compiling() or not _countable(values):
             return self._realize()
         if self._running is None or not all(map(_unchanged, values, self._running[0])):
