@@ -52,19 +52,17 @@ def test_import_leaves_torch_alone_and_is_quick():
 
 
 def test_import_takes_no_longer_than_that_of_torch():
-    """With everything of the package that needs torch, the least of three: 0.3 s more than torch."""
+    """With everything of the package that needs torch, 0.3 s more than torch: the least of five each, taken in turns, so
+    that other work on the machine meets both."""
     need_torch_half()
-    taken = {}
-    for code in ("import torch", "import torch, rtf; rtf.nn; rtf.RTF; rtf.load"):
-        times = []
-        for _ in range(3):
+    alone, with_package = [], []
+    for _ in range(5):
+        for times, code in ((alone, "import torch"), (with_package, "import torch, rtf; rtf.nn; rtf.RTF; rtf.load")):
             begin = time.perf_counter()
             done = run(code)
             assert done.returncode == 0, done.stderr
             times.append(time.perf_counter() - begin)
-        taken[code] = min(times)
-    first, second = taken.values()
-    assert second < first + 0.3, taken
+    assert min(with_package) < min(alone) + 0.3, (alone, with_package)
 
 
 def test_names():
