@@ -90,8 +90,8 @@ void RecurrenceVjp::run_tile(Signal<const T> u, const double* initial_state, Sig
   std::fill_n(g - past, past, 0.0);
   for (std::size_t end = length; end > 0;) {
     const std::size_t count = std::min(chunk, end), t = end - count;
-    const auto reversed = [&](auto signal) {
-      return LaneRows{signal.at(0, end - 1, first), -signal.length_stride, signal.channel_stride, valid};
+    const auto reversed = [&]<class U>(Signal<U> signal) {
+      return LaneRows<U>{signal.at(0, end - 1, first), -signal.length_stride, signal.channel_stride, valid};
     };
     load(rows_, reversed(y_gradient), count, x);
     load(rows_, reversed(u), count, rows);

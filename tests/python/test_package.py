@@ -112,7 +112,7 @@ def installed_files():
     except importlib.metadata.PackageNotFoundError:
         files = []
     files = [Path(os.path.normpath(file.locate())) for file in files]
-    if not any(file.parent == FOLDER for file in files):
+    if Path(rtf.__file__) not in files:  # a build, or an editable install
         pytest.skip("this is not an installed wheel")
     return files
 
