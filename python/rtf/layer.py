@@ -30,8 +30,8 @@ def check_choice(module: str, option: str, value: object, choices: tuple[object,
 
 def check_signal(module: str, name: str, x: Tensor, channels: int) -> None:
     """One clear line for what is no signal of so many channels."""
-    found = f"has shape {list(x.shape)}" if isinstance(x, Tensor) else f"is of type {type(x).__name__}, not a tensor"
     if not isinstance(x, Tensor) or x.dim() != 3 or x.shape[2] != channels:
+        found = f"has shape {list(x.shape)}" if isinstance(x, Tensor) else f"is of type {type(x).__name__}, not a tensor"
         raise ValueError(f"[rtf::{module}] {name} {found}; (batch, length, {channels}) is needed")
 
 
