@@ -50,11 +50,16 @@ build-cuda-all: build/sm_80/build.ninja build/sm_100/build.ninja
 core: build/core/build.ninja
 	$(call build_preset,core)
 
+# Several tests at a time, as many as there are cores.
+define test_preset
+	@$(TOOLS) ctest --preset $(1) -j
+endef
+
 test: build
-	@$(TOOLS) ctest --preset release
+	$(call test_preset,release)
 
 test-core: core
-	@$(TOOLS) ctest --preset core
+	$(call test_preset,core)
 
 test-long: build
 	@build/release/tests/parity_long
@@ -62,11 +67,11 @@ test-long: build
 
 test-asan: build/asan/build.ninja
 	$(call build_preset,asan)
-	@$(TOOLS) ctest --preset asan
+	$(call test_preset,asan)
 
 test-tsan: build/tsan/build.ninja
 	$(call build_preset,tsan)
-	@$(TOOLS) ctest --preset tsan
+	$(call test_preset,tsan)
 
 test-cuda: build
 	@scripts/test_cuda.sh build/release

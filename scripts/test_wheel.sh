@@ -24,16 +24,18 @@ venv/bin/python -m pytest -q -p no:cacheprovider tests/python
 say "the command"
 venv/bin/rtf --version
 venv/bin/rtf train --help >/dev/null
-venv/bin/python -m pytest -q -p no:cacheprovider --doctest-modules --pyargs rtf
+PATH="$work/venv/bin:$PATH" python -m pytest -q -p no:cacheprovider --doctest-modules --pyargs rtf
 
 say "pip install --no-build-isolation --editable ."
 pip uninstall --yes rtf
 pip install -r "$root/scripts/requirements.txt"
 PATH="$work/venv/bin:$PATH" pip install --no-build-isolation --editable "$root"
 venv/bin/python -c "
-import rtf
+import rtf, torch
 assert rtf.functions.__file__.startswith('$root/'), rtf.functions.__file__
-print(rtf.lfilter([1.0, 0, 0], [1, -0.5], [1]))"
+print(rtf.lfilter([1.0, 0, 0], [1, -0.5], [1]), rtf.RTF(2, 3, 8)(torch.ones(1, 8, 2)).shape)"
+venv/bin/rtf --version
+venv/bin/rtf train --help >/dev/null
 
 say "without PyTorch"
 venv/bin/pip --quiet uninstall --yes torch

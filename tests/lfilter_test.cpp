@@ -122,8 +122,9 @@ TEST(Lfilter, ProperPartsHaveAllTheirDigits) {
 
 TEST(Lfilter, Refuses) {
   const std::vector<double> one{1}, two{1, 2}, zero{0, 1};
-  expect_refusal("[rtf::lfilter] a_0 of denominator 0 is inf; it must be finite and not 0",
-                 [&] { rtf::from_ratios(two, std::vector<double>{HUGE_VAL, 1}, 1, 1); });
+  expect_refusal("[rtf::lfilter] a_0 of denominator 0 is inf; it must be finite and not 0", [&] {
+    rtf::from_ratios(two, std::vector<double>{HUGE_VAL, 1}, 1, 1);
+  });
   expect_refusal("[rtf::lfilter] a_0 of denominator 0 is 0", [&] { rtf::from_ratios(two, zero, 1, 1); });
   expect_refusal("a has 0 numbers in 1 rows", [&] { rtf::from_ratios(two, {}, 1, 1); });
   expect_refusal("do not divide", [&] { rtf::from_ratios(std::vector<double>(3, 1.0), two, 3, 2); });

@@ -9,8 +9,11 @@ these needs PyTorch:
 from __future__ import annotations
 
 import importlib
+import importlib.util
+from pathlib import Path
 from typing import Any
 
+from . import _core
 from ._core import version as __version__
 from .forms import (
     MimoTransferFunction,
@@ -69,9 +72,24 @@ __all__ = [
     "wrap",
 ]
 
-# What needs PyTorch or matplotlib, which take long to import: the module that has the name, and the name there.
+# What takes long to import: the module that has the name, and the name there.
 _LATER = {"RTF": ("released", "RTF"), "load": ("checkpoint", "load"), "nn": ("nn", ""), "plot": ("plot", "")}
 _NEEDED = {"torch": "PyTorch", "matplotlib": "matplotlib"}
+
+
+def _installed(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except (ImportError, ValueError):  # of a stand-in for it
+        return False
+
+
+# What cannot be had is not listed, so that `from rtf import *` and `help(rtf)` do without it.
+if not _installed("torch") or not (Path(_core.__file__).parent / "librtf_torch.so").exists():
+    __all__.remove("RTF")
+    __all__.remove("nn")
+if not _installed("matplotlib"):
+    __all__.remove("plot")
 
 
 def __getattr__(name: str) -> Any:
@@ -83,7 +101,7 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name not in _NEEDED:
             raise
-        raise ImportError(f"rtf.{name} needs {_NEEDED[error.name]}, which is not installed") from None
+        raise AttributeError(f"rtf.{name} needs {_NEEDED[error.name]}, which is not installed") from None
     globals()[name] = getattr(found, attribute) if attribute else found
     return globals()[name]
 

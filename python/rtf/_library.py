@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 
 from . import _core
 
-__all__ = ["ops"]
+__all__ = ["constant_in_graphs", "ops"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def constant_in_graphs(function: Callable[P, R]) -> Callable[P, R]:
+    """`torch.compiler.assume_constant_result`, whose first use imports the compiler: seconds."""
+    setattr(function, "_dynamo_marked_constant", True)  # noqa: B010
+    return function
 
 
 def _load() -> None:

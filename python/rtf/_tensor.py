@@ -7,6 +7,7 @@ other functions go through NumPy: they read the numbers alone, and what comes ba
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -233,21 +234,29 @@ def wrap(filter: TransferFunction, length: int) -> TrainedTransferFunction:
     return TrainedTransferFunction(*_between("wrap", filter, TransferFunction, length), length)
 
 
+def _grid(operation: str, points: Any, whole: bool, device: torch.device) -> Tensor:
+    """The angles that `points` and `whole` stand for."""
+    if not isinstance(points, Tensor | list | tuple) and getattr(points, "ndim", 0) == 0:
+        if torch.compiler.is_compiling():  # the same numbers, by what can be traced
+            step: float = (2 if whole else 1) * math.pi / points
+            return torch.arange(points, dtype=torch.float64, device=device) * step
+        return torch.from_numpy(response.grid(operation, points, whole)).to(device)
+    angles = _real(operation, "points", points, device)
+    if whole:
+        raise ValueError(f"[rtf::{operation}] whole is for a number of points; here points are angles")
+    if angles.dim() != 1:
+        raise ValueError(f"[rtf::{operation}] points has shape {list(angles.shape)}; a number or (angles) is needed")
+    return angles
+
+
 def _response(operation: str, a: Any, b: Any, h0: Any, points: Any, whole: bool) -> tuple[Tensor, Tensor]:
     found = _rational(operation, a, b, h0, points)
     if found is None:
         angles, values = _through_numpy(getattr(response, operation), a, b, h0, points=points, whole=whole)
         _check_gradient(operation, a, a, points)
         return angles, values
-    if not has_tensor((points,)):
-        points = torch.from_numpy(response.grid(operation, points, whole)).to(found[0].device)
-    elif whole:
-        raise ValueError(f"[rtf::{operation}] whole is for a number of points; here points are angles")
-    points = _real(operation, "points", points, found[0].device)
-    if points.dim() != 1:
-        shape = list(points.shape)
-        raise ValueError(f"[rtf::{operation}] points has shape {shape}; a number or (angles) is needed")
-    return points, getattr(ops, operation)(*found, points)
+    angles = _grid(operation, points, whole, found[0].device)
+    return angles, getattr(ops, operation)(*found, angles)
 
 
 def freqz(a: Any, b: Any = None, h0: Any = None, *, points: Any = 512, whole: bool = False) -> tuple[Tensor, Tensor]:

@@ -14,10 +14,37 @@ from .layer import RTF
 if TYPE_CHECKING:
     from .sequence_model import SequenceModel
 
-__all__ = ["Block", "Norm"]
+__all__ = ["Block", "Embedding", "Linear", "Norm"]
 
 _EPSILON = 1e-5
 _MOMENTUM = 0.1
+
+
+def _length_last(x: Tensor) -> bool:
+    """Whether the answer to x is to have the samples of a row side by side in memory, as the operators want them on the
+    GPU. A single position has its channels so in either order; a compiler chooses for itself."""
+    return not x.is_cpu and x.shape[1] != 1 and not torch.compiler.is_compiling()
+
+
+class Linear(nn.Linear):
+    """One matrix for all positions."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.dim() != 3 or not _length_last(x):
+            return super().forward(x)
+        if x.shape[2] == 1:
+            spread: Tensor = ops.spread(x.squeeze(2), self.weight.squeeze(1), self.bias)
+            return spread
+        weight = self.weight.expand(x.shape[0], -1, -1)
+        return torch.baddbmm(self.bias.unsqueeze(1), weight, x.transpose(1, 2)).transpose(1, 2)
+
+
+class Embedding(nn.Embedding):
+    """One of its rows for every token."""
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        rows: Tensor = ops.embedding(tokens, self.weight) if _length_last(tokens) else super().forward(tokens)
+        return rows
 
 
 class Norm(nn.Module):
@@ -40,9 +67,10 @@ class Norm(nn.Module):
         if self.kind == "layer":
             y = ops.layer_norm(x, self.weight, self.bias, _EPSILON)[0]
         elif self.training:
-            if (positions := x.shape[0] * x.shape[1]) < 2:
-                over = f"batch norm in training mode over {positions} positions"
-                raise ValueError(f"[rtf::SequenceModel] {over} has no variance; at least 2 are needed")
+            positions = x.shape[0] * x.shape[1]
+            if positions < 2:
+                raise ValueError(f"[rtf::SequenceModel] batch norm in training mode over {positions} positions has no variance; "
+                                 "at least 2 are needed")  # fmt: skip
             averages = {"running_mean": self.running_mean, "running_var": self.running_var}
             y = ops.batch_norm(x, self.weight, self.bias, _EPSILON, **averages, momentum=_MOMENTUM)[0]
         else:
@@ -66,9 +94,9 @@ class Block(nn.Module):
         self.tie_dropout, self.tie_inner_dropout = model.tie_dropout, model.tie_inner_dropout
         self.layer = layer
         self.norm = Norm(model.norm_kind, layer.channels) if model.residual and model.norm_kind != "none" else None
-        self.output: nn.Linear | None = None
+        self.output: Linear | None = None
         if self.glu is not False:
-            self.output = nn.Linear(layer.channels, (2 if self.glu is True else 1) * layer.channels)
+            self.output = Linear(layer.channels, (2 if self.glu is True else 1) * layer.channels)
 
     def forward(self, x: Tensor, generator: Tensor, run_layer: Callable[[Tensor], Tensor]) -> Tensor:
         """The block around one way of running its layer."""

@@ -73,7 +73,9 @@ def lfilter(
     Raises
     ------
     ValueError
-        For a filter whose rounding errors would drown the answer, as those of a pole well outside the unit circle do.
+        For a filter whose rounding errors would drown the answer, as those of a pole well outside the unit circle do. Not
+        for tensors on the GPU, where the host would have to wait for it: they give large numbers, inf or nan, as does an
+        a_0 of 0.
 
     Examples
     --------

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ._library import ops
+from ._dispatch import count
+from ._library import constant_in_graphs, ops
 from .forms import TrainedTransferFunction, TransferFunction
 
 __all__ = ["RTF", "Realization"]
@@ -27,9 +28,30 @@ def check_choice(module: str, option: str, value: object, choices: tuple[object,
         raise ValueError(f"[rtf::{module}] {option} is '{value}'; expected one of {', '.join(map(str, choices))}")
 
 
+def check_signal(module: str, name: str, x: Tensor, channels: int) -> None:
+    """One clear line for what is no signal of so many channels."""
+    if not isinstance(x, Tensor) or x.dim() != 3 or x.shape[2] != channels:
+        found = f"has shape {list(x.shape)}" if isinstance(x, Tensor) else f"is of type {type(x).__name__}, not a tensor"
+        raise ValueError(f"[rtf::{module}] {name} {found}; (batch, length, {channels}) is needed")
+
+
 def draw_generator(device: torch.device) -> Tensor:
     """(seed, step) of the dropout of one pass, from torch's own random numbers."""
     return torch.randint(2**31, (2,), device=device)
+
+
+@constant_in_graphs
+def _largest_filtered_order(device: torch.device) -> int:
+    """Up to which order a filter costs less than an exact kernel and a convolution: on the GPU, where it runs in chunks."""
+    return int(ops.largest_chunked_order(torch.empty(0, device=device))) if device.type == "cuda" else -1
+
+
+def _cut(u: Tensor, lengths: Tensor) -> Tensor:
+    """Zeros in place of the samples past the lengths."""
+    if lengths.shape != u.shape[:1]:
+        raise ValueError(f"[rtf::RTF] lengths has shape {list(lengths.shape)}; ({u.shape[0]}) is needed")
+    past = torch.arange(u.shape[1], device=u.device) >= lengths.to(u.device).unsqueeze(1)
+    return u.masked_fill(past.unsqueeze(2), 0)
 
 
 class RTF(nn.Module):
@@ -94,10 +116,10 @@ class RTF(nn.Module):
         index: int = 0,
     ) -> None:
         super().__init__()
-        for name, value, least in (("channels", channels, 1), ("order", order, 0), ("length", length, 1), ("index", index, 0)):
-            if value < least:
-                raise ValueError(f"[rtf::RTF] {name} is {value}; at least {least} is needed")
-        if denominators < 1 or channels % denominators != 0:
+        channels, order = count("RTF", "channels", channels), count("RTF", "order", order, 0)
+        length, index = count("RTF", "length", length), count("RTF", "index", index, 0)
+        denominators = count("RTF", "denominators", denominators)
+        if channels % denominators != 0:
             raise ValueError(f"[rtf::RTF] {denominators} denominators do not divide {channels} channels")
         if not 0 <= kernel_dropout < 1:
             raise ValueError(f"[rtf::RTF] kernel_dropout is {kernel_dropout}; it must be in [0, 1)")
@@ -158,8 +180,7 @@ class RTF(nn.Module):
     def kernel(self, length: int | None = None) -> Tensor:
         """The first samples of the kernels, (channels, length), or (2, channels, length): forward, then backward."""
         length = self.length if length is None else length
-        if not 1 <= length <= self.length:
-            raise ValueError(f"[rtf::RTF] a sequence of {length} samples; the layer takes 1 to {self.length}")
+        self._check_length(length)
         k: Tensor
         if self.numerator == "exact":
             k = ops.exact_kernel(self.denominator(), self.b, self.h0, length)
@@ -167,19 +188,31 @@ class RTF(nn.Module):
             k = ops.kernel(self.denominator(), self.b, self.h0, self.length)[:, :length]
         return k.reshape(2, self.channels, length) if self.bidirectional else k
 
+    def _check_length(self, length: int) -> None:
+        if not 1 <= length <= self.length:
+            raise ValueError(f"[rtf::RTF] a sequence of {length} samples; the layer takes 1 to {self.length}")
+
     def forward(self, u: Tensor, lengths: Tensor | None = None, generator: Tensor | None = None) -> Tensor:
         """u (batch, length, channels), of any length up to `self.length`.
 
         lengths (batch): samples of sequence s from lengths[s] on are read as zero. generator (seed, step), int64, draws the
         kernel dropout; without it torch's random numbers do. float16 is computed in float32.
         """
-        k = self.kernel(u.shape[1])
+        check_signal("RTF", "u", u, self.channels)
         x = u.float() if u.dtype == torch.float16 else u
-        if self.training and self.kernel_dropout > 0:
+        drops = self.training and self.kernel_dropout > 0
+        recursive = self.numerator == "exact" and not self.bidirectional and not drops
+        y: Tensor
+        if recursive and self.order <= _largest_filtered_order(u.device):
+            self._check_length(u.shape[1])
+            y, _ = ops.filter(x if lengths is None else _cut(x, lengths), self.denominator(), self.b, self.h0)
+            return y.to(u.dtype)
+        k = self.kernel(u.shape[1])
+        if drops:
             generator = draw_generator(u.device) if generator is None else generator
             k = ops.dropout(k, self.kernel_dropout, generator, 3 * self.index)
-        y: Tensor = ops.convolve(x, k, self.bidirectional, lengths=lengths).to(u.dtype)
-        return y
+        y = ops.convolve(x, k, self.bidirectional, lengths=lengths)
+        return y.to(u.dtype)
 
     def realize(self) -> Realization:
         """a, b and h0 of the recurrence; differentiable."""
@@ -207,8 +240,7 @@ class RTF(nn.Module):
     @torch.no_grad()
     def set_length(self, length: int) -> None:
         """A new truncation length for the same system: a wrapped numerator is corrected and wrapped again."""
-        if length < 1:
-            raise ValueError(f"[rtf::RTF] length is {length}; at least 1 is needed")
+        length = count("RTF", "length", length)
         if self.numerator == "wrapped" and length != self.length:
             a = self.denominator().double()
             b, h0 = ops.wrap(a, *ops.correct(a, self.b.double(), self.h0.double(), self.length), length)

@@ -7,8 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ._dispatch import count
 from ._library import ops
 from .forms import TrainedTransferFunction
+from .layer import check_signal
 
 __all__ = ["RTF"]
 
@@ -90,11 +92,10 @@ class RTF(nn.Module):
         quirks: str = "none",
     ) -> None:
         super().__init__()
-        num_a = d_model if num_a is None else num_a
-        for name, value, least in (("d_model", d_model, 1), ("state_size", state_size, 0), ("trunc_len", trunc_len, 1)):
-            if value < least:
-                raise ValueError(f"[rtf::RTF] {name} is {value}; at least {least} is needed")
-        if num_a < 1 or d_model % num_a != 0:
+        d_model, state_size = count("RTF", "d_model", d_model), count("RTF", "state_size", state_size, 0)
+        trunc_len = count("RTF", "trunc_len", trunc_len)
+        num_a = d_model if num_a is None else count("RTF", "num_a", num_a)
+        if d_model % num_a != 0:
             raise ValueError(f"[rtf::RTF] num_a is {num_a}; it must divide d_model, {d_model}")
         if init not in _BOUNDS:
             raise ValueError(f"[rtf::RTF] init is '{init}'; expected one of {', '.join(_BOUNDS)}")
@@ -154,6 +155,7 @@ class RTF(nn.Module):
 
         float16 is computed in float32. Other arguments are allowed and mean nothing, as in the published code.
         """
+        check_signal("RTF", "u", u, self.D)
         k = self.k = self.dropout(self.get_k(u.shape[-2]))
         x = u.float() if u.dtype == torch.float16 else u
         if not self.bdir:
@@ -168,8 +170,8 @@ class RTF(nn.Module):
 
     def step(self, u: Tensor, x_i: Tensor) -> tuple[Tensor, Tensor]:
         """One sample u (batch, d_model) from state x_i (batch, state_size, d_model): y and the next state, in the type of
-        x_i; float64 keeps the digits that slow poles need. Without gradients the recurrence is kept from step to step; on a
-        GPU what is written by way of a parameter's `data` is seen after the next `x_0`."""
+        x_i; float64 keeps the digits that slow poles need. Without gradients the recurrence is kept from step to step; what
+        is written by way of a parameter's `data`, which PyTorch does not count, is seen after the next `x_0`."""
         y, x = ops.step(u, *self._recurrence(), x_i.transpose(1, 2).double())
         return y, x.transpose(1, 2).to(x_i.dtype)
 
@@ -182,7 +184,8 @@ class RTF(nn.Module):
     def x_0(self, batch_shape: int, device: torch.device | str | None = None) -> Tensor:
         """The state of a stream that has seen nothing, (batch, state_size, d_model), in the type of the parameters."""
         self._running = None
-        return torch.zeros(batch_shape, self.N, self.D, dtype=self.ab.dtype, device=device or self.h_0.device)
+        x = torch.zeros(batch_shape, self.D, self.N, dtype=self.ab.dtype, device=device or self.h_0.device)
+        return x.transpose(1, 2)  # in memory as the operator has it: no step copies it
 
     def get_k_step(self) -> Tensor:
         """The kernels (d_model, trunc_len) by the recurrence: an impulse goes through it."""
@@ -204,12 +207,13 @@ class RTF(nn.Module):
         return a, b, h0
 
     def _recurrence(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The same; without gradients it is kept until a parameter changes."""
-        values = list(self.parameters())
-        if torch.compiler.is_compiling() or (torch.is_grad_enabled() and any(p.requires_grad for p in values)):
+        """The same; without gradients it is kept until one of its numbers changes."""
+        values: list[Tensor] = [value for value in (self.ab, self.h_0, self.scalar) if value is not None]
+        if torch.compiler.is_compiling() or not _countable(values):
             return self._realize()
         if self._running is None or not all(map(_unchanged, values, self._running[0])):
-            self._running = [_noted(p) for p in values], self._realize()
+            with torch.inference_mode(False), torch.no_grad():  # what is kept may meet gradients later
+                self._running = [(value.detach(), value._version) for value in values], self._realize()
         return self._running[1]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -227,17 +231,15 @@ class RTF(nn.Module):
         return text if self.quirks == "none" else f"{text}, quirks={self.quirks}"
 
 
-def _noted(parameter: Tensor) -> tuple[Tensor, int]:
-    """What a parameter is known by: on the CPU its values; elsewhere, where comparing them would wait for the device at
-    every step, its memory and how often that was written."""
-    values = parameter.detach()
-    return (values.clone(), 0) if values.is_cpu else (values, parameter._version)
-
-
-def _unchanged(parameter: Tensor, noted: tuple[Tensor, int]) -> bool:
-    values, version = noted
-    if parameter.device != values.device:
+def _countable(values: list[Tensor]) -> bool:
+    """Whether no gradient goes to them and PyTorch counts how often they are written: not inside transforms of torch.func,
+    whose tensors have no memory, nor of what was made in inference mode."""
+    if torch._C._functorch.peek_interpreter_stack() is not None:
         return False
-    if parameter.is_cpu:
-        return torch.equal(parameter, values)
-    return parameter.data_ptr() == values.data_ptr() and parameter._version == version
+    return not any(value.is_inference() or (value.requires_grad and torch.is_grad_enabled()) for value in values)
+
+
+def _unchanged(value: Tensor, noted: tuple[Tensor, int]) -> bool:
+    """Memory, which is held, and count of writes are the same; to compare the numbers takes as long as a step."""
+    before, version = noted
+    return value.data_ptr() == before.data_ptr() and value._version == version

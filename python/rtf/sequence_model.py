@@ -9,8 +9,9 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from .block import Block, Norm
-from .layer import RTF, Realization, check_choice, draw_generator
+from ._dispatch import count
+from .block import Block, Embedding, Linear, Norm
+from .layer import RTF, Realization, check_choice, check_signal, draw_generator
 
 __all__ = ["ModelState", "SequenceModel"]
 
@@ -98,10 +99,9 @@ class SequenceModel(nn.Module):
         last: int = 1,
     ) -> None:
         super().__init__()
-        least = {"channels": (channels, 1), "outputs": (outputs, 1), "vocabulary": (vocabulary, 0), "layers": (layers, 0)}
-        for name, (value, low) in {**least, "features": (features, 1), "last": (last, 1)}.items():
-            if value < low:
-                raise ValueError(f"[rtf::SequenceModel] {name} is {value}; at least {low} is needed")
+        channels, outputs = count("SequenceModel", "channels", channels), count("SequenceModel", "outputs", outputs)
+        features, last = count("SequenceModel", "features", features), count("SequenceModel", "last", last)
+        vocabulary, layers = count("SequenceModel", "vocabulary", vocabulary, 0), count("SequenceModel", "layers", layers, 0)
         for p in (dropout, inner_dropout):
             if not 0 <= p < 1:
                 raise ValueError(f"[rtf::SequenceModel] a dropout of {p}; it must be in [0, 1)")
@@ -115,7 +115,7 @@ class SequenceModel(nn.Module):
         self.dropout, self.inner_dropout = dropout, inner_dropout
         self.tie_dropout, self.tie_inner_dropout = tie_dropout, tie_inner_dropout
         self.activation, self.glu, self.decoder_kind, self.last = activation, glu, decoder, last
-        self.encoder: nn.Module = nn.Embedding(vocabulary, channels) if vocabulary > 0 else nn.Linear(features, channels)
+        self.encoder: nn.Module = Embedding(vocabulary, channels) if vocabulary > 0 else Linear(features, channels)
         self.blocks = nn.ModuleList()
         for index in range(layers):
             layer = RTF(channels, order, length, denominators=denominators, bidirectional=bidirectional,
@@ -123,9 +123,9 @@ class SequenceModel(nn.Module):
                         constraint=constraint, index=index)  # fmt: skip
             self.blocks.append(Block(self, index, layer))
         self.norm = Norm(norm, channels) if residual and prenorm and norm != "none" else None
-        self.decoder: nn.Module = nn.Linear(channels, outputs)
+        self.decoder: nn.Module = Linear(channels, outputs)
         if decoder == "pair":
-            self.decoder = nn.ModuleList((nn.Linear(4 * channels, channels), nn.Linear(channels, outputs)))
+            self.decoder = nn.ModuleList((Linear(4 * channels, channels), Linear(channels, outputs)))
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         """x: tokens (batch, length), or numbers (batch, length, features) -> (batch, outputs), or (batch, k, outputs).
@@ -206,12 +206,11 @@ class SequenceModel(nn.Module):
         return draw_generator(device) if self.training else torch.zeros(2, dtype=torch.int64, device=device)
 
     def _encode(self, x: Tensor) -> Tensor:
-        if self.vocabulary > 0:
-            if x.dim() != 2 or x.dtype != torch.int64:
-                raise ValueError(f"[rtf::SequenceModel] x is a {x.dtype} tensor of shape {list(x.shape)}; tokens (batch, length) "
-                                 "of int64 are needed")  # fmt: skip
-        elif x.dim() != 3 or x.shape[2] != self.features:
-            raise ValueError(f"[rtf::SequenceModel] x has shape {list(x.shape)}; (batch, length, {self.features}) is needed")
+        if self.vocabulary == 0:
+            check_signal("SequenceModel", "x", x, self.features)
+        elif not isinstance(x, Tensor) or x.dim() != 2 or x.dtype != torch.int64:
+            found = f"a {x.dtype} tensor of shape {list(x.shape)}" if isinstance(x, Tensor) else f"of type {type(x).__name__}"
+            raise ValueError(f"[rtf::SequenceModel] x is {found}; tokens (batch, length) of int64 are needed")
         h: Tensor = self.encoder(x)
         return h
 

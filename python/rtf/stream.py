@@ -83,16 +83,16 @@ class Stream:
 
     def step(self, x: ArrayLike) -> NDArray[Any]:
         """The answer (outputs) to one sample: (inputs), or a number where that is 1."""
-        answers: NDArray[Any] = self._stream.process(self._block("stream::step", as_array(x)[None]))
-        return answers.reshape(self.outputs)
+        sample = as_array(x)
+        return self._stream.step(self._numbers("step", sample[None] if sample.ndim == 0 else sample))
 
     def process(self, x: ArrayLike) -> NDArray[Any]:
         """The answers (length, outputs) to a block: (length, inputs), or (length) where inputs is 1."""
-        return self._stream.process(self._block("stream::process", x))
+        return self._stream.process(self._block("process", x))
 
     def prefill(self, x: ArrayLike) -> None:
         """Takes in a block whose answers are not wanted."""
-        self._stream.prefill(self._block("stream::prefill", x))
+        self._stream.prefill(self._block("prefill", x))
 
     def answer(self) -> NDArray[Any]:
         """The answer (outputs) for all samples so far, of a model that pools over them."""
@@ -122,14 +122,18 @@ class Stream:
     def __deepcopy__(self, memo: dict[int, Any]) -> Stream:
         return self.fork()
 
+    def __reduce__(self) -> Any:
+        raise TypeError("[rtf::stream] a stream does not pickle; save() gives its state, for a stream of the same model")
+
     def _block(self, operation: str, x: ArrayLike) -> NDArray[Any]:
         """(length, inputs) in the type that the model takes."""
         block = as_array(x)
-        if block.ndim == 1 and self.inputs == 1:
-            block = block[:, None]
+        return self._numbers(operation, block[:, None] if block.ndim == 1 and self.inputs == 1 else block)
+
+    def _numbers(self, operation: str, x: NDArray[Any]) -> NDArray[Any]:
         if self.vocabulary == 0:
             dtype = np.float32 if self.precision == "f32" else np.float64
-            return np.ascontiguousarray(numbers(operation, "x", block), dtype=dtype)
-        if block.dtype.kind not in "iu":
-            raise ValueError(f"[rtf::{operation}] x has numbers of type {block.dtype}; the model takes tokens, whole numbers")
-        return np.ascontiguousarray(block, dtype=np.int64)
+            return np.ascontiguousarray(numbers(f"stream::{operation}", "x", x), dtype=dtype)
+        if x.dtype.kind not in "iu":
+            raise ValueError(f"[rtf::stream::{operation}] x has numbers of type {x.dtype}; the model takes tokens, whole numbers")
+        return np.ascontiguousarray(x, dtype=np.int64)

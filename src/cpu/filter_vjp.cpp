@@ -152,7 +152,7 @@ FilterGradient<T> filter_vjp(const TransferFunction& tf, Signal<const T> u, std:
     fail(ErrorCode::argument, "filter_vjp", "method {} has no gradient of its own; recurrence and fft have",
          name(method));
   FilterGradient<T> result;
-  const cpu::RecurrenceVjp recurrence(tf, instruction_set(), length);
+  const cpu::RecurrenceVjp recurrence(tf, instruction_set(), length, tolerance<T>);
   recurrence.run<T>(u, initial_state, y_gradient, final_state_gradient, u_gradient, offsets, result,
                     default_executor());
   return result;

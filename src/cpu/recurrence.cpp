@@ -13,7 +13,6 @@ namespace {
 
 // Samples between a load and a store: the rows of a chunk and of its past stay in the first-level cache.
 constexpr std::size_t tile_chunk = 256;
-constexpr std::size_t channel_chunk = 2048;
 
 // What rounding may come to when a block of samples is solved at once: its terms, of size |a|_1 |v|, meet the first
 // samples g of 1/A, and what they leave in v is an input of size |a|_1 to all that follows.
@@ -42,26 +41,26 @@ LaneCoefficients::LaneCoefficients(const TransferFunction& tf, std::size_t lanes
   }
 }
 
-Recurrence::Recurrence(const TransferFunction& tf, InstructionSet set, std::size_t length, double tolerance)
-    : simd_(recurrence_lanes(set)), tf_(tf), lanes_(tf, simd_.lanes) {
-  const std::size_t lanes = simd_.lanes, n = tf.order;
-  // A last tile that would leave most lanes idle is faster channel by channel, with time across the lanes.
-  const std::size_t rest = tf.channels % lanes;
-  first_alone_ = 2 * rest >= lanes && rest > 1 ? tf.channels : tf.channels - rest;
-  for (std::size_t channel = first_alone_; channel < tf.channels; ++channel)
-    if (!(across_time_bound(std::span(tf.a).subspan(tf.group_of(channel) * n, n), lanes, length) <= tolerance))
-      first_alone_ = tf.channels;
-  for (std::size_t channel = first_alone_; channel < tf.channels; ++channel) {
-    const auto tables = block_tables(std::span(tf.a).subspan(tf.group_of(channel) * n, n),
-                                     std::span(tf.b).subspan(channel * n, n), lanes);
-    tables_.insert(tables_.end(), tables.begin(), tables.end());
+LoneChannels::LoneChannels(const TransferFunction& tf, std::size_t lanes, std::size_t length, double tolerance)
+    : table_size(4 * lanes * lanes) {
+  const std::size_t n = tf.order, rest = tf.channels % lanes;
+  const auto denominator = [&](std::size_t channel) { return std::span(tf.a).subspan(tf.group_of(channel) * n, n); };
+  first = 2 * rest >= lanes && rest > 1 ? tf.channels : tf.channels - rest;
+  for (std::size_t channel = first; channel < tf.channels; ++channel)
+    if (!(across_time_bound(denominator(channel), lanes, length) <= tolerance)) first = tf.channels;
+  for (std::size_t channel = first; channel < tf.channels; ++channel) {
+    const auto own = block_tables(denominator(channel), std::span(tf.b).subspan(channel * n, n), lanes);
+    tables.insert(tables.end(), own.begin(), own.end());
   }
 }
+
+Recurrence::Recurrence(const TransferFunction& tf, InstructionSet set, std::size_t length, double tolerance)
+    : simd_(recurrence_lanes(set)), tf_(tf), lanes_(tf, simd_.lanes), alone_(tf, simd_.lanes, length, tolerance) {}
 
 std::size_t Recurrence::worker_space() const {
   const std::size_t lanes = simd_.lanes;
   const std::size_t by_channels = (lanes_.order + 2 * tile_chunk) * lanes;
-  const std::size_t by_time = std::max(tf_.order, lanes) + 2 * channel_chunk + lanes;
+  const std::size_t by_time = std::max(tf_.order, lanes) + 2 * LoneChannels::chunk + lanes;
   return (std::max(by_channels, by_time) + 7) / 8 * 8;
 }
 
@@ -80,7 +79,7 @@ void Recurrence::run(Signal<const T> u, Signal<T> y, const double* initial_state
     double* to = final_state == nullptr ? nullptr : final_state + s * state_size;
     double* own = space + worker * worker_space();
     for (std::size_t tile = first_tile; tile < std::min(first_tile + together, lanes_.tiles); ++tile) {
-      if (tile * lanes < first_alone_) {
+      if (tile * lanes < alone_.first) {
         run_tile(in, out, from, to, tile, own);
         continue;
       }
@@ -91,8 +90,8 @@ void Recurrence::run(Signal<const T> u, Signal<T> y, const double* initial_state
 }
 
 template <class T>
-void Recurrence::run_tile(Signal<const T> u, Signal<T> y, const double* initial_state, double* final_state, std::size_t tile,
-                          double* space) const {
+void Recurrence::run_tile(Signal<const T> u, Signal<T> y, const double* initial_state, double* final_state,
+                          std::size_t tile, double* space) const {
   const std::size_t lanes = simd_.lanes, n = tf_.order, padded = lanes_.order, first = tile * lanes;
   const std::size_t valid = std::min(lanes, tf_.channels - first);
   double* past = space;
@@ -122,15 +121,15 @@ void Recurrence::run_channel(Signal<const T> u, Signal<T> y, const double* initi
   const std::size_t kept = std::max(n, lanes);
   double* past = space;
   double* v = space + kept;
-  double* rows = v + channel_chunk + lanes;
+  double* rows = v + LoneChannels::chunk + lanes;
   std::fill_n(past, kept, 0.0);
   for (std::size_t k = 1; k <= n && initial_state != nullptr; ++k) *(v - k) = initial_state[channel * n + k - 1];
-  for (std::size_t t = 0; t < u.length; t += channel_chunk) {
-    const std::size_t count = std::min(channel_chunk, u.length - t);
+  for (std::size_t t = 0; t < u.length; t += LoneChannels::chunk) {
+    const std::size_t count = std::min(LoneChannels::chunk, u.length - t);
     const T* from = u.at(0, t, channel);
     for (std::size_t i = 0; i < count; ++i) rows[i] = from[static_cast<std::ptrdiff_t>(i) * u.length_stride];
-    simd_.across_time(tf_.a.data() + group * n, tf_.b.data() + channel * n, tf_.h0[channel],
-                      tables_.data() + 4 * lanes * lanes * (channel - first_alone_), n, count, v, rows);
+    simd_.across_time(tf_.a.data() + group * n, tf_.b.data() + channel * n, tf_.h0[channel], alone_.tables_of(channel),
+                      n, count, v, rows);
     T* to = y.at(0, t, channel);
     for (std::size_t i = 0; i < count; ++i)
       to[static_cast<std::ptrdiff_t>(i) * y.length_stride] = static_cast<T>(rows[i]);

@@ -13,7 +13,7 @@ namespace rtf::cpu {
 class RecurrenceVjp {
  public:
   // `length` is that of the longest sequence.
-  RecurrenceVjp(const TransferFunction& tf, InstructionSet set, std::size_t length);
+  RecurrenceVjp(const TransferFunction& tf, InstructionSet set, std::size_t length, double tolerance);
 
   // As filter_vjp(): empty spans are zero. All of `result` but u is made here.
   template <class T>
@@ -27,15 +27,22 @@ class RecurrenceVjp {
   void run_tile(Signal<const T> u, const double* initial_state, Signal<const T> y_gradient,
                 const double* final_state_gradient, Signal<T> u_gradient, double* initial_state_gradient,
                 std::size_t tile, double* sums, double* space) const;
+  // One sequence and channel, time across the lanes; its sums are a lane of its tile's.
+  template <class T>
+  void run_channel(Signal<const T> u, const double* initial_state, Signal<const T> y_gradient,
+                   const double* final_state_gradient, Signal<T> u_gradient, double* initial_state_gradient,
+                   std::size_t channel, double* sums, double* space) const;
 
   std::size_t sum_count() const { return (2 * lanes_.order + 1) * simd_.lanes; }
   std::size_t worker_space() const;
-
   const RecurrenceLanes& rows_;
   const RecurrenceVjpLanes& simd_;
   const TransferFunction& tf_;
   LaneCoefficients lanes_;
+  LoneChannels alone_;
   std::size_t length_;
+  // Of run_channel(): values of the past before a chunk, and its samples, as many as the order at least.
+  std::size_t past_, chunk_;
 };
 
 }  // namespace rtf::cpu

@@ -207,9 +207,42 @@ void state_gradient(const double* a, const double* b, std::size_t order, const d
   }
 }
 
+HWY_INLINE void add_sum_to(Vec values, double* to) { *to += hn::GetLane(hn::SumOfLanes(Tag(), values)); }
+
+void correlate_in_time(std::size_t order, std::size_t count, const double* v, const double* x, const double* g,
+                       double* a_sums, double* b_sums) {
+  const Tag d;
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t k = 1;
+  for (; k + 3 <= order; k += 4) {
+    Four by_a{hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)}, by_b = by_a;
+    for (std::size_t t = 0; t < count; t += lanes) {
+      const double* at = v + t - k;
+      const Vec w0 = hn::LoadU(d, at), w1 = hn::LoadU(d, at - 1), w2 = hn::LoadU(d, at - 2), w3 = hn::LoadU(d, at - 3);
+      by_a.subtract(hn::LoadU(d, g + t), w0, w1, w2, w3);
+      by_b.add(hn::LoadU(d, x + t), w0, w1, w2, w3);
+    }
+    const Vec a_parts[] = {by_a.s0, by_a.s1, by_a.s2, by_a.s3}, b_parts[] = {by_b.s0, by_b.s1, by_b.s2, by_b.s3};
+    for (std::size_t i = 0; i < 4; ++i) {
+      add_sum_to(a_parts[i], a_sums + k - 1 + i);
+      add_sum_to(b_parts[i], b_sums + k - 1 + i);
+    }
+  }
+  for (; k <= order; ++k) {
+    Vec by_a = hn::Zero(d), by_b = hn::Zero(d);
+    for (std::size_t t = 0; t < count; t += lanes) {
+      const Vec w = hn::LoadU(d, v + t - k);
+      by_a = hn::NegMulAdd(hn::LoadU(d, g + t), w, by_a);
+      by_b = hn::MulAdd(hn::LoadU(d, x + t), w, by_b);
+    }
+    add_sum_to(by_a, a_sums + k - 1);
+    add_sum_to(by_b, b_sums + k - 1);
+  }
+}
+
 const RecurrenceVjpLanes& table() {
-  static const RecurrenceVjpLanes functions{hn::Lanes(Tag()), solve,          solve_driven,
-                                            correlate,        input_gradient, state_gradient};
+  static const RecurrenceVjpLanes functions{hn::Lanes(Tag()), solve,          solve_driven,     correlate,
+                                            input_gradient,   state_gradient, correlate_in_time};
   return functions;
 }
 

@@ -31,6 +31,11 @@ struct RecurrenceVjpLanes {
   // which lie before x and g, the first sample last.
   void (*state_gradient)(const double* a, const double* b, std::size_t order, const double* x, const double* g,
                          double* state);
+
+  // correlate() of one channel, a sample a lane, all in order of time. In the `lanes` values past the last x and g
+  // are zero, and v is finite.
+  void (*correlate_in_time)(std::size_t order, std::size_t count, const double* v, const double* x, const double* g,
+                            double* a_sums, double* b_sums);
 };
 
 const RecurrenceVjpLanes& recurrence_vjp_lanes(InstructionSet set);

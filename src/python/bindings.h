@@ -5,6 +5,7 @@
 
 namespace rtf::python {
 
+void add_checkpoint(nanobind::module_& m);
 void add_functions(nanobind::module_& m);
 void add_stream(nanobind::module_& m);
 void add_toolbox(nanobind::module_& m);

@@ -23,6 +23,7 @@ void raise_in_python(const std::exception_ptr& thrown, void*) {
 NB_MODULE(_core, m) {
   nanobind::register_exception_translator(raise_in_python);
   m.attr("version") = rtf::version;
+  rtf::python::add_checkpoint(m);
   rtf::python::add_functions(m);
   rtf::python::add_toolbox(m);
   rtf::python::add_stream(m);

@@ -66,6 +66,15 @@ class Stream {
     return x.shape(0);
   }
 
+  template <class In, class T>
+  Buffer<T> answers(const char* operation, Runs<T>& runs, const In* x, std::size_t length) {
+    Buffer<T> y(length * outputs());
+    locked(operation, [&] {
+      runs.streams.process(only, channels_last(x, 1, length, inputs()), channels_last(y.data(), 1, length, outputs()));
+    });
+    return y;
+  }
+
  public:
   template <class T>
   explicit Stream(const Model<T>& model) : runs_(Runs<T>(model)) {}
@@ -93,15 +102,19 @@ class Stream {
   }
 
   template <class In>
+  Out step(const python::In<In>& x) {
+    return visit_numbers<In>("step", [&](auto& runs) {
+      if (x.ndim() != 1 || x.shape(0) != inputs())
+        refuse("stream::step", fmt::format("x has shape {}; ({}) is needed", shape_text(shape_of(x)), inputs()));
+      return answers("step", runs, x.data(), 1).to_numpy({outputs()});
+    });
+  }
+
+  template <class In>
   Out process(const python::In<In>& x) {
-    return visit_numbers<In>("process", [&]<class T>(Runs<T>& runs) {
+    return visit_numbers<In>("process", [&](auto& runs) {
       const std::size_t length = check_block("process", x);
-      Buffer<T> y(length * outputs());
-      locked("process", [&] {
-        runs.streams.process(only, channels_last(x.data(), 1, length, inputs()),
-                             channels_last(y.data(), 1, length, outputs()));
-      });
-      return y.to_numpy({length, outputs()});
+      return answers("process", runs, x.data(), length).to_numpy({length, outputs()});
     });
   }
 
@@ -183,6 +196,9 @@ void add_stream(nb::module_& m) {
       .def_prop_ro("vocabulary", &Stream::vocabulary)
       .def_prop_ro("precision", &Stream::precision)
       .def_prop_ro("finite", &Stream::finite)
+      .def("step", &Stream::step<float>, nb::arg("x").noconvert())
+      .def("step", &Stream::step<double>, nb::arg("x").noconvert())
+      .def("step", &Stream::step<std::int64_t>, nb::arg("x").noconvert())
       .def("process", &Stream::process<float>, nb::arg("x").noconvert())
       .def("process", &Stream::process<double>, nb::arg("x").noconvert())
       .def("process", &Stream::process<std::int64_t>, nb::arg("x").noconvert())

@@ -12,18 +12,18 @@
 #include <system_error>
 
 #include "core/atomic_file.h"
+#include "core/checkpoint_file.h"
+#include "core/checkpoint_parts.h"
 #include "core/checksum.h"
 #include "core/printable.h"
 #include "core/safetensors_bytes.h"
 #include "rtf/error.h"
 #include "rtf/safetensors.h"
-#include "train/checkpoint_parts.h"
 
 namespace rtf::train {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr const char* format_version = "1";
 constexpr std::string_view config_prefix = "config.", shape_prefix = "shape.";  // of metadata
 
 [[noreturn]] void fail(const std::string& path, const std::string& why, ErrorCode code = ErrorCode::format) {
@@ -89,7 +89,7 @@ TensorFile to_file(const Checkpoint& checkpoint) {
     array.values.assign(data, data + values.numel());
     file.tensors[name] = std::move(array);
   }
-  file.metadata = {{"format", format_version}};
+  file.metadata = {{"format", checkpoint_format}};
   for (const auto& [key, value] : checkpoint.config) file.metadata[std::string(config_prefix) + key] = value;
   for (const auto& [key, value] : checkpoint.shape) file.metadata[std::string(shape_prefix) + key] = value;
   each_number(checkpoint.position, [&](const char* key, auto value) { file.metadata[key] = number_text(value); });
@@ -162,18 +162,10 @@ void remove_temporaries(const std::string& folder) {
 }
 
 Checkpoint read_checkpoint(const std::string& path) {
-  const TensorFile file = parse_safetensors(read_parts(path), path);
+  const TensorFile file = read_model_or_checkpoint(path);
+  check_checkpoint(file, path);
   const Metadata metadata(file.metadata, path);
-  const auto version = file.metadata.find("format");
-  if (version == file.metadata.end()) fail(path, "its metadata has no 'format': not a checkpoint");
-  if (version->second.starts_with("rtf-model ")) fail(path, "it is an exported model; a run or a checkpoint is needed");
-  if (version->second != format_version) {
-    fail(path, "is of format '" + printable(version->second) + "'; this version reads format " + format_version,
-         ErrorCode::unsupported);
-  }
   Checkpoint checkpoint;
-  uint32_t crc = 0;
-  metadata.read("crc32", crc);
   for (const auto& [key, value] : file.metadata) {
     if (key.starts_with(config_prefix)) checkpoint.config[key.substr(config_prefix.size())] = value;
     if (key.starts_with(shape_prefix)) checkpoint.shape[key.substr(shape_prefix.size())] = value;
@@ -181,11 +173,8 @@ Checkpoint read_checkpoint(const std::string& path) {
   each_number(checkpoint.position, [&](const char* key, auto& value) { metadata.read(key, value); });
   if (file.metadata.contains("best")) metadata.read("best", checkpoint.position.best.emplace());
   if (file.metadata.contains("evaluated_data")) metadata.read("evaluated_data", checkpoint.evaluated_data);
-  if (crc != checksum(file)) fail(path, "damaged: its checksum does not match its contents");
 
   for (const auto& [name, array] : file.tensors) {
-    if (array.type != DataType::f32 && array.type != DataType::f64)
-      fail(path, "tensor '" + printable(name) + "' is neither F32 nor F64", ErrorCode::unsupported);
     const std::vector<int64_t> shape(array.shape.begin(), array.shape.end());
     const at::Tensor values = at::empty(shape, at::kDouble);
     if (!array.values.empty()) {

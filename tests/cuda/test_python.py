@@ -45,6 +45,7 @@ def test_lfilter(rows, length, order, dtype):
         rounded = [v.astype(np.float32).astype(np.float64) for v in (x, a, b)] if dtype == torch.float32 else (x, a, b)
         x, a, b = rounded
         for i, (got, wanted) in enumerate(zip(run("cuda", dtype), run("cpu", torch.float64))):
+            # Where |a_1| + .. is 0.9, the absolute values of 1 / A sum up to 10 at most: how far a rounding can grow.
             close(got, wanted, 10 * BOUND[dtype], f"result {i}")
 
 
@@ -66,6 +67,19 @@ def test_layers(length, bidirectional):
             close(got, want, 1e-4, name)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_layer_that_is_a_filter(compiled):
+    """Causal, with an exact numerator of small order: padded sequences too."""
+    torch.manual_seed(0)
+    layer = rtf.nn.RTF(6, 8, 100, denominators=2, init="montel", numerator="exact")
+    there, here = copy.deepcopy(layer).cuda(), copy.deepcopy(layer).double()
+    if compiled:
+        there = torch.compile(there, fullgraph=True, backend="aot_eager")
+    u = torch.randn(3, 100, 6)
+    for lengths in (None, torch.tensor([100, 31, 1])):
+        close(there(u.cuda(), lengths), here(u.double(), lengths), 1e-5)
+
+
 def test_steps():
     torch.manual_seed(0)
     layer = rtf.RTF(6, 8, 64, init="montel").cuda()
@@ -79,15 +93,20 @@ def test_steps():
         close(layer.get_k_step(), layer.get_k().cpu(), 1e-5)
 
 
-@pytest.mark.parametrize("norm", ["batch", "layer"])
-def test_model(norm):
+@pytest.mark.parametrize("options", [
+    dict(norm="batch"), dict(norm="layer"), dict(features=2), dict(vocabulary=5), dict(numerator="exact", glu="half_glu1"),
+])  # fmt: skip
+def test_model(options):
     torch.manual_seed(0)
-    model = rtf.nn.SequenceModel(channels=8, order=4, length=50, outputs=3, layers=2, norm=norm, init="montel", decoder="position")
+    model = rtf.nn.SequenceModel(channels=8, order=4, length=50, outputs=3, layers=2, init="montel", decoder="position", **options)
     there, here = copy.deepcopy(model).cuda(), copy.deepcopy(model).double()
-    x = torch.randn(4, 50, 1)
-    close(there(x.cuda()), here(x.double()), 1e-4, "training")
+    x = torch.randint(5, (4, 50)) if "vocabulary" in options else torch.randn(4, 50, options.get("features", 1))
+    wide = x if "vocabulary" in options else x.double()
+    y = there(x.cuda())
+    close(y, here(wide), 1e-4, "training")
+    assert y.transpose(1, 2).is_contiguous()  # the samples of a row side by side, from the encoder to the decoder
     there.eval(), here.eval()
-    wanted = here(x.double())
+    wanted = here(wide)
     close(there(x.cuda()), wanted, 1e-4, "evaluation")
     state = there.make_state(4)
     answers = [there.prefill(x[:, :20].cuda(), state), *(there.step(x[:, t].cuda(), state).unsqueeze(1) for t in range(20, 50))]

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import time
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +17,15 @@ from torch_half import need_torch_half
 
 FOLDER = Path(rtf._core.__file__).parent
 COMMAND = os.environ.get("RTF_COMMAND") or shutil.which("rtf", path=sysconfig.get_path("scripts"))
-WITHOUT_TORCH = """
+WITHOUT = """
 import importlib.abc, sys
 class Blocked(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name.partition(".")[0] == "torch":
-            raise ModuleNotFoundError(f"No module named {name!r}", name="torch")
+        if name.partition(".")[0] in {packages}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name.partition(".")[0])
 sys.meta_path.insert(0, Blocked())
 """
+WITHOUT_TORCH = WITHOUT.format(packages=["torch"])
 
 
 def run(code):
@@ -40,31 +40,41 @@ def test_numpy_functions_need_no_torch():
 
 @pytest.mark.parametrize("name", ["RTF", "nn"])
 def test_what_needs_torch_says_so(name):
-    done = run(WITHOUT_TORCH + f"import rtf\ntry:\n    rtf.{name}\nexcept ImportError as error:\n    print(error)")
+    done = run(WITHOUT_TORCH + f"import rtf\ntry:\n    rtf.{name}\nexcept AttributeError as error:\n    print(error)")
     assert (done.returncode, done.stdout) == (0, f"rtf.{name} needs PyTorch, which is not installed\n"), done.stderr
 
 
+def test_what_lists_the_package_does_without_the_rest():
+    code = """
+import inspect, pydoc, rtf
+names = {}
+exec("from rtf import *", names)
+print(sorted(set(rtf.__all__) - set(names)), len(inspect.getmembers(rtf)) == len(rtf.__all__), "lfilter" in pydoc.render_doc(rtf))
+print([name for name in ("RTF", "load", "nn", "plot") if name in dir(rtf) or hasattr(rtf, name)])
+"""
+    done = run(WITHOUT.format(packages=["torch", "matplotlib"]) + code)
+    assert (done.returncode, done.stdout) == (0, "[] True True\n['load']\n"), done.stderr
+
+
 def test_import_leaves_torch_alone_and_is_quick():
-    """Torch itself takes seconds; without it there is 0.3 s for everything else, NumPy included."""
-    code = "import time, sys\nbegin = time.perf_counter()\nimport rtf\nprint(time.perf_counter() - begin, 'torch' in sys.modules)"
+    """Torch itself takes seconds; without it there is 0.3 s for everything else, NumPy included: of the processor, which
+    other processes do not lengthen, the least of five."""
+    code = "import time, sys\nbegin = time.process_time()\nimport rtf\nprint(time.process_time() - begin, 'torch' in sys.modules)"
     best, loaded = min((done.stdout.split() for done in (run(code) for _ in range(5))), key=lambda words: float(words[0]))
     assert float(best) < 0.3 and loaded == "False"
 
 
-def test_import_takes_no_longer_than_that_of_torch():
-    """With everything of the package that needs torch, the least of three: 0.3 s more than torch."""
+def test_import_takes_little_beside_torch():
+    """What everything of the package that needs torch adds where torch is imported already."""
     need_torch_half()
-    taken = {}
-    for code in ("import torch", "import torch, rtf; rtf.nn; rtf.RTF; rtf.load"):
-        times = []
-        for _ in range(3):
-            begin = time.perf_counter()
-            done = run(code)
-            assert done.returncode == 0, done.stderr
-            times.append(time.perf_counter() - begin)
-        taken[code] = min(times)
-    first, second = taken.values()
-    assert second < first + 0.3, taken
+    code = """
+import time, torch
+begin = time.process_time()
+import rtf
+rtf.nn, rtf.RTF, rtf.load
+print(time.process_time() - begin)
+"""
+    assert min(float(run(code).stdout) for _ in range(5)) < 0.3
 
 
 def test_names():
@@ -102,7 +112,7 @@ def installed_files():
     except importlib.metadata.PackageNotFoundError:
         files = []
     files = [Path(os.path.normpath(file.locate())) for file in files]
-    if not any(file.parent == FOLDER for file in files):
+    if Path(rtf.__file__) not in files:  # a build, or an editable install
         pytest.skip("this is not an installed wheel")
     return files
 

@@ -1,6 +1,7 @@
 """rtf.Stream: model files against SciPy, filters, states, forks and threads."""
 
 import copy
+import pickle
 import threading
 
 import numpy as np
@@ -137,10 +138,12 @@ def test_refusals(load, tmp_path):
     numbers, tokens = load(RandomModel(1, features=2)), load(RandomModel(2, vocabulary=7, decoder="last"))
     cases = [
         (lambda: numbers.process(np.ones((3, 4))), r"x has shape \(3, 4\); \(length, 2\) is needed"),
-        (lambda: numbers.step(1.0), r"x has shape \(1\)"),
+        (lambda: numbers.step(1.0), r"x has shape \(1\); \(2\) is needed"),
+        (lambda: numbers.step(np.ones((1, 2))), r"x has shape \(1, 2\); \(2\) is needed"),
         (lambda: numbers.step([1j, 0]), "x has numbers of type complex128"),
         (lambda: tokens.step(1.5), "the model takes tokens"),
         (lambda: tokens.step(7), "token 7 is outside the vocabulary of 7"),
+        (lambda: tokens.step([1, 2]), r"x has shape \(2\); \(1\) is needed"),
         (lambda: numbers.answer(), "has seen no sample"),
         (lambda: rtf.Stream(3), "source is a int"),
         (lambda: rtf.Stream(tmp_path / "m.safetensors", "f64"), "precision is for a filter"),
@@ -151,6 +154,11 @@ def test_refusals(load, tmp_path):
     for call, expected in cases:
         with pytest.raises(ValueError, match=r"^\[rtf::[\w:]+\] [^\n]*" + expected):
             call()
+    for call, _ in cases[1:7]:
+        with pytest.raises(ValueError, match=r"^\[rtf::stream::step\] "):
+            call()
+    with pytest.raises(TypeError, match=r"^\[rtf::stream\] a stream does not pickle; save\(\) gives its state"):
+        pickle.dumps(numbers)
     with pytest.raises(OSError, match="nowhere.safetensors"):
         rtf.Stream(tmp_path / "nowhere.safetensors")
     (tmp_path / "cut.safetensors").write_bytes(RandomModel(1).file[:-9])

@@ -1,5 +1,5 @@
-"""rtf.RTF against the released class, written down anew (bench/peers/torch_layer.py): equal where that is right, and right
-where it is not, with the release's error beside ours."""
+"""rtf.RTF against the released class: equal where that is right, and right where it is not, with the release's error
+beside ours."""
 
 import copy
 import io
@@ -11,64 +11,10 @@ from torch_half import need_torch_half
 
 torch = need_torch_half()
 
-from torch_layer import ReleasedLayer, step  # noqa: E402
+from released_cases import BOUND, ReleasedLayer, direct_sums, error, pair, samples, stepped  # noqa: E402
 
 # d_model, state_size, trunc_len, num_a: even lengths, shared and separate denominators, orders up to the length less 1.
 SIZES = [(1, 1, 2, None), (4, 3, 8, None), (6, 7, 64, 2), (8, 16, 100, 1), (5, 31, 32, 5), (16, 64, 1024, 4)]
-BOUND = 1e-5  # of float32, relative to the largest value
-
-
-def largest(x):
-    return float(x.detach().abs().max())
-
-
-def error(got, wanted):
-    """Relative to the largest value."""
-    return largest(got.double() - wanted.double()) / largest(wanted)
-
-
-def slow_denominator(rng, order, length):
-    """A pair of poles that keeps half of itself over the length; the others decay faster. Order 2 or 4."""
-    radii = np.array([0.5 ** (1 / length), 0.7])[: order // 2]
-    poles = radii * np.exp(1j * rng.uniform(0.3, 2.8, order // 2))
-    return np.poly([*poles, *poles.conj()]).real[1:]
-
-
-def state_dict(d_model, state_size, trunc_len, num_a=None, bidirectional=False, slow=False):
-    """As the released class saves it. Denominators have |a|_1 = 0.9, unless poles are to be slow."""
-    rng = np.random.default_rng([d_model, state_size, trunc_len])
-    sides = 2 if bidirectional else 1
-    a = rng.standard_normal((sides * (num_a or d_model), state_size))
-    a *= 0.9 / np.abs(a).sum(1, keepdims=True)
-    if slow:
-        a = np.stack([slow_denominator(rng, state_size, trunc_len) for _ in a])
-    b, h_0 = rng.standard_normal((sides * d_model, state_size)), rng.standard_normal(sides * d_model)
-    return {"ab": torch.tensor(np.concatenate((a, b))).float(), "h_0": torch.tensor(h_0).float()}
-
-
-def pair(*sizes, quirks="none", slow=False, **options):
-    """The released layer and ours with the same numbers."""
-    numbers = state_dict(*sizes, slow=slow, **options)
-    theirs, ours = ReleasedLayer(*sizes, **options), rtf.RTF(*sizes, quirks=quirks, **options)
-    for layer in (theirs, ours):
-        assert layer.load_state_dict(numbers, strict=True).missing_keys == []
-    return theirs, ours
-
-
-def samples(batch, length, channels, seed=1):
-    return torch.tensor(np.random.default_rng(seed).standard_normal((batch, length, channels))).float()
-
-
-def direct_sums(k, u):
-    """y_t = sum_{j <= t} k_f[t-j] u_j + sum_{j > t} k_b[j-t-1] u_j in double, k in the layout of get_k."""
-    length = u.shape[1]
-    forward, backward = k.double()[:, :length], k.double()[:, length:].flip(1)
-    y = torch.zeros(u.shape, dtype=torch.float64)
-    for t in range(length):
-        for j in range(length):
-            tap = forward[:, t - j] if j <= t else (backward[:, j - t - 1] if backward.numel() else 0.0)
-            y[:, t] += tap * u[:, j].double()
-    return y
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])
@@ -151,51 +97,6 @@ def test_an_odd_truncation_length():
     assert error(rtf.kernel(ours.transfer_function(), length=33), theirs.get_k()) < BOUND
 
 
-def stepped(layer):
-    """The kernel of a released layer by its recurrence."""
-    a, b, x, k = layer.repeat(layer.a), layer.get_C(), torch.zeros(1, layer.channels, layer.order), []
-    for t in range(layer.length):
-        y, x = step(torch.full((1, layer.channels), float(t == 0)), x, a, b, layer.h_0)
-        k.append(y[0])
-    return torch.stack(k, 1)
-
-
-def exact_numerator(layer):
-    """C (I - A^L) = b~ by a dense solve in double."""
-    found = []
-    for channel, b in enumerate(layer.ab[layer.denominators :].double()):
-        companion = torch.diag(torch.ones(layer.order - 1, dtype=torch.float64), -1)
-        companion[0] = -layer.a[channel // (layer.channels // layer.groups)].double()
-        left = torch.eye(layer.order, dtype=torch.float64) - torch.linalg.matrix_power(companion, layer.length)
-        found.append(torch.linalg.solve(left.T, b))
-    return torch.stack(found)
-
-
-@pytest.mark.parametrize("order", [2, 4])
-def test_the_correction(order):
-    """The release leaves out a transpose, and the sample that wraps around onto the gain."""
-    theirs, ours = pair(6, order, 40, 2, slow=True)
-    quirky = pair(6, order, 40, 2, slow=True, quirks="release")[1]
-    assert error(ours.get_C(), exact_numerator(theirs)) < BOUND
-    assert error(theirs.get_C(), exact_numerator(theirs)) > 1e-2
-    assert error(ours.get_k_step(), ours.get_k()) < BOUND
-    assert error(stepped(theirs), theirs.get_k()) > 1e-2
-    assert error(quirky.get_C(), theirs.get_C()) < 1e-3  # of a dense solve in float32
-    assert error(quirky.get_k_step(), stepped(theirs)) < 1e-3
-
-
-def test_the_gain_of_the_recurrence():
-    """Order 1: there is nothing to transpose, and what is left is the sample that wraps around, C A^(L-1) B."""
-    theirs, ours = pair(1, 1, 8)
-    with torch.no_grad():
-        for layer in (theirs, ours):
-            layer.ab.copy_(torch.tensor([[-0.9], [1.0]]))
-            layer.h_0.fill_(0.5)
-    folded = 0.9**7 / (1 - 0.9**8)
-    assert abs((stepped(theirs)[0, 0] - theirs.get_k()[0, 0]).item() + folded) < 1e-5
-    assert error(ours.get_k_step(), ours.get_k()) < BOUND
-
-
 def test_montel_with_two_directions():
     """The release has a scalar for the forward denominators alone: with more than one of them it fails."""
     options = dict(num_a=2, bidirectional=True, constraint="l1_montel")
@@ -237,62 +138,12 @@ def test_dropout_draws_what_the_release_draws(bidirectional):
     assert error(layer(u), direct_sums(layer.get_k(), u)) < BOUND
 
 
-def test_step_is_forward():
-    _, layer = pair(6, 4, 40, 3, slow=True)
-    u = samples(2, 40, 6)
-    y = layer(u)
-    for dtype, bound in ((torch.float64, BOUND), (torch.float32, 1e-4)):
-        x, steps = layer.x_0(2).to(dtype), []
-        for t in range(40):
-            out, x = layer.step(u[:, t], x)
-            assert x.dtype == dtype and x.shape == (2, 4, 6)
-            steps.append(out)
-        assert error(torch.stack(steps, 1), y) < bound
-
-
-def test_step_sees_every_change_of_the_parameters():
-    _, layer = pair(2, 4, 16, slow=True)
-    u, x = samples(1, 1, 2)[:, 0], torch.randn(1, 4, 2, dtype=torch.float64)
-    with torch.no_grad():
-        for change in (lambda p: p.mul_(0.5), lambda p: p.data.mul_(0.5), lambda p: p.data.copy_(p.data * 0.5)):
-            before = layer.step(u, x)[0]
-            assert torch.equal(before, layer.step(u, x)[0])
-            for p in layer.parameters():
-                change(p)
-            fresh = rtf.RTF(2, 4, 16)
-            fresh.load_state_dict(layer.state_dict())
-            assert torch.equal(layer.step(u, x)[0], fresh.step(u, x)[0]) and not torch.equal(layer.step(u, x)[0], before)
-
-
-def test_gradients_through_steps():
-    """Those of the convolution: the recurrence is the same function of the parameters."""
-    _, layer = pair(2, 4, 12, slow=True)
-    layer.double()
-    u, weights = samples(1, 12, 2).double(), samples(1, 12, 2, seed=5).double()
-    x, loss = layer.x_0(1), 0.0
-    for t in range(12):
-        y, x = layer.step(u[:, t], x)
-        loss = loss + (y * weights[:, t]).sum()
-    stepwise = torch.autograd.grad(loss, (layer.ab, layer.h_0))
-    whole = torch.autograd.grad((layer(u) * weights).sum(), (layer.ab, layer.h_0))
-    for got, wanted in zip(stepwise, whole):
-        assert error(got, wanted) < 1e-9
-
-
 def test_orders_past_the_length_and_order_zero():
     for order, length in ((0, 8), (8, 8), (13, 8), (3, 1)):
         layer = rtf.RTF(2, order, length, init="montel")
         u = samples(2, length, 2)
         assert error(layer(u), direct_sums(layer.get_k(), u)) < BOUND
         assert error(layer.get_k_step(), layer.get_k()) < BOUND
-
-
-def test_the_type_of_a_state():
-    for dtype in (torch.float32, torch.float64):
-        for quirks in ("none", "release"):
-            layer = rtf.RTF(3, 4, 16, init="montel", quirks=quirks).to(dtype)
-            x = layer.x_0(2)
-            assert x.dtype == dtype and torch.einsum("BNC,CN->BC", x, layer.get_C()).shape == (2, 3)
 
 
 def test_attributes_of_the_release():
@@ -354,7 +205,12 @@ def test_refusals():
         (lambda: rtf.RTF(4, 3, 16, quirks="all"), r"\[rtf::RTF\] quirks is 'all'; expected none or release"),
         (lambda: layer(samples(1, 17, 4)), r"\[rtf::RTF\] a sequence of 17 samples; the layer takes 1 to 16"),
         (lambda: layer.get_k(0), r"\[rtf::RTF\] a sequence of 0 samples"),
-        (lambda: layer(samples(1, 16, 5)), r"\[rtf::convolve\] the kernel has shape \[4, 16\]; \(5, samples\) is needed"),
+        (lambda: layer(samples(1, 16, 5)), r"\[rtf::RTF\] u has shape \[1, 16, 5\]; \(batch, length, 4\) is needed"),
+        (lambda: layer(torch.ones(16)), r"\[rtf::RTF\] u has shape \[16\]; \(batch, length, 4\) is needed"),
+        (lambda: layer(np.ones((1, 16, 4))), r"\[rtf::RTF\] u is of type ndarray, not a tensor; \(batch, length, 4\) is needed"),
+        (lambda: rtf.RTF(4.0, 3, 16), r"\[rtf::RTF\] d_model is 4.0; a whole number is needed"),
+        (lambda: rtf.RTF("4", 3, 16), r"\[rtf::RTF\] d_model is '4'; a whole number is needed"),
+        (lambda: rtf.RTF(4, 3, 16, num_a=0), r"\[rtf::RTF\] num_a is 0; at least 1 is needed"),
         (lambda: both.step(samples(1, 1, 4)[:, 0], both.x_0(1)), r"\[rtf::RTF\] a bidirectional layer has no recurrence"),
         (lambda: both.get_C(), r"\[rtf::RTF\] a bidirectional layer has no recurrence"),
     ]

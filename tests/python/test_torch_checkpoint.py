@@ -120,13 +120,14 @@ def test_refusals(runs, command, tmp_path):
         return struct.pack("<Q", len(text)) + text + good[8 + size :]
 
     table = [
-        (b"", "not a safetensors file, or cut short"),
-        (b"hello", "not a safetensors file, or cut short"),
-        (good[:100], "not a safetensors file, or cut short"),
-        (good[:-8], "cut short|damaged"),
+        (b"", "truncated: a safetensors file begins with 8 bytes"),
+        (b"hello", "truncated: a safetensors file begins with 8 bytes"),
+        (good[:100], "the header claims [0-9]+ bytes, the file has 92 left"),
+        (good[:-8], "past the end|bytes"),
         (good[:-1] + bytes([good[-1] ^ 1]), "damaged: its checksum does not match"),
-        (with_metadata(format="2"), "neither a checkpoint of format 1 nor an exported model"),
-        (with_metadata(format=None), "neither a checkpoint of format 1 nor an exported model"),
+        (with_metadata(format="2"), "is of format '2'; this version reads format 1"),
+        (with_metadata(format=None), "no 'format': not a checkpoint"),
+        (with_metadata(crc32=None), "no 'crc32': not a checkpoint"),
         (with_metadata(step="1"), "damaged: its checksum does not match"),
     ]
     for content, message in table:

@@ -1,4 +1,4 @@
-#include "train/checkpoint_parts.h"
+#include "core/checkpoint_parts.h"
 
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@
 #include "core/printable.h"
 #include "rtf/error.h"
 
-namespace rtf::train {
+namespace rtf {
 namespace {
 
 namespace fs = std::filesystem;
@@ -119,4 +119,4 @@ void remove_unused_parts(const std::string& folder) {
   }
 }
 
-}  // namespace rtf::train
+}  // namespace rtf

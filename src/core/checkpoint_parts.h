@@ -1,5 +1,5 @@
 // Checkpoints in parts: under the checkpoint's name lies an index, JSON, of files whose bytes, one after the other, are
-// the checkpoint. Free of torch.
+// the checkpoint.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace rtf::train {
+namespace rtf {
 
 // Writes `bytes` beside `index` in files of at most `most` bytes, which begin with `stem`, and then the index. No file
 // of another checkpoint is touched: the names of parts hold their checksum.
@@ -19,4 +19,4 @@ std::string read_parts(const std::string& path);
 // Removes the parts in a folder that no index in it names.
 void remove_unused_parts(const std::string& folder);
 
-}  // namespace rtf::train
+}  // namespace rtf
