@@ -206,7 +206,7 @@ TEST(Gradient, FilterOfOneRowLeavesNoLaneIdle) {
     }
     return least;
   };
-  EXPECT_LE(seconds(1), seconds(8) / 2);
+  EXPECT_LE(1.5 * seconds(1), seconds(8));
 }
 
 TEST(Gradient, FilterRefusesABlock) {

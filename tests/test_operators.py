@@ -233,28 +233,75 @@ def test_torch_compile(torch_ops):
                 torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
 
 
-def test_second_derivatives_or_a_clear_error(torch_ops):
-    _, a, b, h0, u, state, k, k2, lengths = tensors((2, 7, 4, 2, 3))
-    twice = torch.autograd.gradgradcheck
-    assert twice(torch_ops.convolve, (u, k))
-    assert twice(lambda u, k: torch_ops.convolve(u, k, True, lengths=lengths), (u, k2))
-    assert twice(torch_ops.step, (u[:, 0], a, b, h0, state))
-    assert twice(lambda x: torch_ops.dropout(x, 0.3, torch.tensor(GENERATOR), 1), (u,))
-    refused = {
-        "kernel": lambda: torch_ops.kernel(a, b, h0, 9),
-        "exact_kernel": lambda: torch_ops.exact_kernel(a, b, h0, 9),
-        "correct": lambda: torch_ops.correct(a, b, h0, 9)[0],
-        "wrap": lambda: torch_ops.wrap(a, b, h0, 9)[0],
-        "filter": lambda: torch_ops.filter(u, a, b, h0)[0],
-        "gelu": lambda: torch_ops.gelu(b, 0.0, torch.tensor(GENERATOR), 1),
-        "glu": lambda: torch_ops.glu(torch.cat([b, b], -1), None, 0.0, torch.tensor(GENERATOR), 1),
-        "batch_norm": lambda: torch_ops.batch_norm(b, b[0], b[0])[0],
-        "layer_norm": lambda: torch_ops.layer_norm(b, b[0], b[0])[0],
+def differentiates_twice(operator, inputs):
+    """Second derivatives are right, and where a gradient is composed to have them it is the one without."""
+    assert torch.autograd.gradgradcheck(operator, inputs)
+    results = operator(*inputs)
+    results = results if isinstance(results, tuple) else (results,)
+    weights = [torch.randn_like(x) for x in results]
+    fast = torch.autograd.grad(results, inputs, weights, retain_graph=True)
+    for got, want in zip(torch.autograd.grad(results, inputs, weights, create_graph=True), fast):
+        torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_second_derivatives(torch_ops, sizes):
+    _, a, b, h0, u, state, k, k2, lengths = tensors(sizes)
+    differentiates_twice(torch_ops.convolve, (u, k))
+    differentiates_twice(lambda u, k: torch_ops.convolve(u, k, True, lengths=lengths), (u, k2))
+    for name in ("kernel", "exact_kernel", "correct", "wrap"):
+        for length in (1, 5, u.shape[1]):
+            differentiates_twice(lambda *c: getattr(torch_ops, name)(*c, length), (a, b, h0))
+    differentiates_twice(torch_ops.filter, (u, a, b, h0, state))
+    differentiates_twice(lambda *z: torch_ops.filter(*z)[0], (u, a, b, h0))
+    differentiates_twice(lambda *z: torch_ops.filter(*z)[1], (u, a, b, h0))
+    differentiates_twice(lambda *z: torch_ops.filter(*z, lengths=lengths), (u, a, b, h0, state))
+    differentiates_twice(torch_ops.step, (u[:, 0].detach().requires_grad_(), a, b, h0, state))
+
+
+def test_second_derivatives_of_packed_sequences(torch_ops):
+    _, a, b, h0, u, *_ = tensors((1, 17, 4, 2, 3))
+    states = torch.randn(4, 4, 3, dtype=torch.float64, requires_grad=True)
+    for offsets in ([0, 5, 5, 6, 17], [0, 0, 0, 0, 17]):
+        run = lambda *z: torch_ops.filter(*z, offsets=torch.tensor(offsets))
+        differentiates_twice(run, (u, a, b, h0, states))
+
+
+def test_second_derivatives_around_the_layer(torch_ops):
+    _, _, b, h0, u, _, k, *_ = tensors((2, 7, 4, 2, 3))
+    generator = torch.tensor(GENERATOR)
+    leaf = lambda *shape: torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+    gates, offset, weight = leaf(2, 7, 8), leaf(8), leaf(4)
+    for tied in (False, True):
+        differentiates_twice(lambda x: torch_ops.dropout(x, 0.3, generator, 1, tied), (u,))
+        differentiates_twice(lambda x: torch_ops.gelu(x, 0.3, generator, 1, tied), (u,))
+        differentiates_twice(lambda z, x, b: torch_ops.glu(z, x, 0.3, generator, 1, tied, bias=b), (gates, u, offset))
+        differentiates_twice(lambda z: torch_ops.glu(z, None, 0.3, generator, 1, tied), (gates,))
+    differentiates_twice(lambda *z: torch_ops.batch_norm(*z)[0], (u, weight, h0))
+    differentiates_twice(lambda *z: torch_ops.layer_norm(*z)[0], (u, weight, h0))
+    tokens = torch.tensor([[0, 1, 1], [3, 0, 1]])
+    differentiates_twice(lambda w: torch_ops.embedding(tokens, w), (k,))
+    differentiates_twice(torch_ops.spread, (leaf(2, 7), weight, h0))
+
+
+def test_third_derivatives(torch_ops):
+    """The composed gradient is made of the operators themselves, so it goes on."""
+    _, a, b, h0, u, *_ = tensors((1, 5, 2, 1, 2))
+    for run in (lambda *z: torch_ops.filter(*z)[0], lambda u, *c: torch_ops.kernel(*c, 5)):
+        second = lambda *z: torch.autograd.grad(run(*z).pow(2).sum(), z[1:], create_graph=True)
+        assert torch.autograd.gradgradcheck(second, (u, a, b, h0))
+
+
+def test_no_second_derivatives_is_a_clear_error(torch_ops):
+    poles = torch.tensor([[-0.1 + 1j, -0.2 + 2j]], dtype=torch.complex128, requires_grad=True)
+    results = {
+        "vandermonde": lambda: torch_ops.vandermonde(poles, poles, 9),
+        "cauchy": lambda: torch_ops.cauchy(poles.expand(1, 4, 2), poles, torch.tensor([1.5, 3.0], dtype=torch.float64)),
     }
-    for name, call in refused.items():
-        (gradient,) = torch.autograd.grad(call().square().sum(), b, create_graph=True)
+    for name, call in results.items():
+        (gradient,) = torch.autograd.grad(call().abs().square().sum(), poles, create_graph=True)
         with pytest.raises(RuntimeError, match=f"derivative for rtf::{name}_backward is not implemented"):
-            torch.autograd.grad(gradient.sum(), b)
+            torch.autograd.grad(gradient.abs().sum(), poles)
 
 
 @pytest.mark.parametrize("dtype, bound", [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)])

@@ -1,7 +1,6 @@
 // dropout, gelu and glu: what stands between a block's layer and its output, masks included.
 #include "rtf/activation.h"
 
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
 #include "torch/bridge.h"
@@ -108,6 +107,11 @@ Tensor glu_cpu(const Tensor& z, const OptionalTensor& residual, double p, const 
   return as_result(sum, z, (residual ? *residual : z).scalar_type());
 }
 
+// What the bias has of the gradient of z.
+Tensor to_bias(const Tensor& dz, const OptionalTensor& bias) {
+  return bias ? dz.sum_to_size({dz.size(-1)}).to(bias->scalar_type()) : at::empty({0}, dz.options());
+}
+
 Pair glu_backward_cpu(const Tensor& dy, const Tensor& z, double p, const Tensor& generator, int64_t layer, bool tied,
                       const OptionalTensor& bias) {
   const Dropout drop = mask("glu_backward", z, p, generator, layer, tied);
@@ -118,9 +122,8 @@ Pair glu_backward_cpu(const Tensor& dy, const Tensor& z, double p, const Tensor&
     using T = decltype(zero);
     glu_vjp<T>(values<const T>(in), channels_of(dy), drop, values<const T>(gradient), values<T>(out), executor());
   });
-  const Tensor to_bias =
-      bias ? dz.sum_to_size({z.size(-1)}).to(bias->scalar_type()) : at::empty({0}, z.options());
-  return {as_result(dz, z, z.scalar_type()), to_bias};
+  const Tensor db = to_bias(dz, bias);
+  return {as_result(dz, z, z.scalar_type()), db};
 }
 
 Tensor like(const Tensor& x) { return empty_result(x, x.scalar_type()); }
@@ -147,12 +150,49 @@ Tensor dropout_autograd(const Tensor& x, double p, const Tensor& generator, int6
       })[0];
 }
 
+Tensor gelu_backward(const Tensor& dy, const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied) {
+  RTF_OPERATOR("gelu_backward", Tensor, const Tensor&, const Tensor&, double, const Tensor&, int64_t, bool);
+  return op.call(dy, x, p, generator, layer, tied);
+}
+
+Pair glu_backward(const Tensor& dy, const Tensor& z, double p, const Tensor& generator, int64_t layer, bool tied,
+                  const OptionalTensor& bias) {
+  RTF_OPERATOR("glu_backward", Pair, const Tensor&, const Tensor&, double, const Tensor&, int64_t, bool,
+               const OptionalTensor&);
+  return op.call(dy, z, p, generator, layer, tied, bias);
+}
+
+// Torch's own gradients have derivatives.
+Tensor gelu_backward_autograd(const Tensor& dy, const Tensor& x, double p, const Tensor& generator, int64_t layer,
+                              bool tied) {
+  return either(
+      "gelu_backward", {dy, x}, [&] { return gelu_backward(dy, x, p, generator, layer, tied); },
+      [&] {
+        check_shape("gelu_backward", "dy", dy, x.sizes());
+        const auto type = compute_type("gelu_backward", x.scalar_type());
+        const Tensor kept_dy = ops::dropout(dy.to(type), p, generator, layer, tied);
+        return at::gelu_backward(kept_dy, x.to(type)).to(x.scalar_type());
+      });
+}
+
+Pair glu_backward_autograd(const Tensor& dy, const Tensor& z, double p, const Tensor& generator, int64_t layer,
+                           bool tied, const OptionalTensor& bias) {
+  return either(
+      "glu_backward", {dy, z, kept(bias)}, [&] { return glu_backward(dy, z, p, generator, layer, tied, bias); },
+      [&]() -> Pair {
+        check_shape("glu_backward", "dy", dy, half(z, z.sizes().vec()));
+        const auto type = compute_type("glu_backward", z.scalar_type());
+        const Tensor kept_dy = ops::dropout(dy.to(type), p, generator, layer, tied);
+        const Tensor dz = at::glu_backward(kept_dy, shifted("glu_backward", z.to(type), bias), -1);
+        return {dz.to(z.scalar_type()), to_bias(dz, bias)};
+      });
+}
+
 Tensor gelu_autograd(const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied) {
   return record(
       "gelu", {x}, {x, generator}, [&] { return variable_list{ops::gelu(x, p, generator, layer, tied)}; },
       [p, layer, tied](const variable_list& saved, const variable_list& gradients) {
-        RTF_OPERATOR("gelu_backward", Tensor, const Tensor&, const Tensor&, double, const Tensor&, int64_t, bool);
-        return variable_list{op.call(gradients[0], saved[0], p, saved[1], layer, tied)};
+        return variable_list{gelu_backward(gradients[0], saved[0], p, saved[1], layer, tied)};
       })[0];
 }
 
@@ -163,10 +203,8 @@ Tensor glu_autograd(const Tensor& z, const OptionalTensor& residual, double p, c
       [&] { return variable_list{ops::glu(z, residual, p, generator, layer, tied, bias)}; },
       [p, layer, tied, added = residual.has_value()](const variable_list& saved,
                                                      const variable_list& gradients) -> variable_list {
-        RTF_OPERATOR("glu_backward", Pair, const Tensor&, const Tensor&, double, const Tensor&, int64_t, bool,
-                     const OptionalTensor&);
-        const auto [dz, to_bias] = op.call(gradients[0], saved[0], p, saved[2], layer, tied, given(saved[1]));
-        return {dz, added ? gradients[0] : Tensor(), saved[1].defined() ? to_bias : Tensor()};
+        const auto [dz, db] = glu_backward(gradients[0], saved[0], p, saved[2], layer, tied, given(saved[1]));
+        return {dz, added ? gradients[0] : Tensor(), saved[1].defined() ? db : Tensor()};
       })[0];
 }
 
@@ -189,9 +227,9 @@ TORCH_LIBRARY_IMPL(rtf, Meta, m) {
 TORCH_LIBRARY_IMPL(rtf, Autograd, m) {
   m.impl("dropout", dropout_autograd);
   m.impl("gelu", gelu_autograd);
-  m.impl("gelu_backward", torch::autograd::autogradNotImplementedFallback());
+  m.impl("gelu_backward", gelu_backward_autograd);
   m.impl("glu", glu_autograd);
-  m.impl("glu_backward", torch::autograd::autogradNotImplementedFallback());
+  m.impl("glu_backward", glu_backward_autograd);
 }
 
 }  // namespace rtf::ops

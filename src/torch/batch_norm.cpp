@@ -1,7 +1,6 @@
 // batch_norm in training mode: statistics over every position.
 #include "rtf/batch_norm.h"
 
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
 #include "torch/bridge.h"
@@ -75,8 +74,8 @@ Triple batch_norm_meta(const Tensor& x, const Tensor& weight, const Tensor& bias
                        const OptionalTensor&, double, std::optional<at::ScalarType> dtype) {
   check_shapes(x, weight, bias);
   const auto options = weight.options().dtype(at::kDouble);
-  return {empty_result(x, dtype.value_or(x.scalar_type())),
-          at::empty_symint(weight.sym_sizes(), options), at::empty_symint(weight.sym_sizes(), options)};
+  return {empty_result(x, dtype.value_or(x.scalar_type())), at::empty_symint(weight.sym_sizes(), options),
+          at::empty_symint(weight.sym_sizes(), options)};
 }
 
 Triple backward_meta(const Tensor&, const Tensor& x, const Tensor& weight, const Tensor&, const Tensor&, double,
@@ -102,6 +101,29 @@ Triple batch_norm_autograd(const Tensor& x, const Tensor& weight, const Tensor& 
   return {result[0], result[1], result[2]};
 }
 
+// Torch's own gradient has a derivative.
+Triple batch_norm_backward_autograd(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
+                                    const Tensor& variance, double eps, const OptionalTensor& more_dy,
+                                    const OptionalTensor& more_dx) {
+  return either(
+      "batch_norm_backward", {dy, x, weight, kept(more_dy), kept(more_dx)},
+      [&] { return ops::batch_norm_backward(dy, x, weight, mean, variance, eps, more_dy, more_dx); },
+      [&]() -> Triple {
+        check_shapes(x, weight, weight);
+        check_shape("batch_norm_backward", "dy", dy, x.sizes());
+        const auto type = compute_type("batch_norm_backward", x.scalar_type());
+        const auto rows = [&](const Tensor& values) {
+          return values.to(type).reshape_symint({-1, weight.sym_size(0)});
+        };
+        auto [dx, dw, db] = at::native_batch_norm_backward(
+            rows(more_dy ? dy + *more_dy : dy), rows(x), weight.to(type), std::nullopt, std::nullopt, mean.to(type),
+            (variance + eps).rsqrt().to(type), /*train=*/true, eps, {true, true, true});
+        dx = dx.reshape_symint(x.sym_sizes());
+        if (more_dx) dx = dx + *more_dx;
+        return {dx.to(x.scalar_type()), dw.to(weight.scalar_type()), db.to(weight.scalar_type())};
+      });
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(rtf, CPU, m) {
@@ -114,7 +136,7 @@ TORCH_LIBRARY_IMPL(rtf, Meta, m) {
 }
 TORCH_LIBRARY_IMPL(rtf, Autograd, m) {
   m.impl("batch_norm", batch_norm_autograd);
-  m.impl("batch_norm_backward", torch::autograd::autogradNotImplementedFallback());
+  m.impl("batch_norm_backward", batch_norm_backward_autograd);
 }
 
 }  // namespace rtf::ops

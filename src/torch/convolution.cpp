@@ -136,8 +136,7 @@ variable_list second_derivatives(const variable_list& saved, const variable_list
     to_k = std::get<1>(convolve_backward(dy, along_u, kernel, bidirectional, lengths, offsets));
   }
   if (along_k.defined()) {
-    const Tensor more = convolve(u, along_k, bidirectional, lengths, offsets);
-    to_dy = to_dy.defined() ? to_dy + more : more;
+    to_dy = sum_of(to_dy, convolve(u, along_k, bidirectional, lengths, offsets));
     to_u = std::get<0>(convolve_backward(dy, u, along_k, bidirectional, lengths, offsets));
   }
   return {to_dy, to_u, to_k};

@@ -1,11 +1,11 @@
 // correct and wrap: between the trained numerator and the plain one.
 #include "rtf/correction.h"
 
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
 #include "torch/bridge.h"
 #include "torch/dispatch.h"
+#include "torch/filter.h"
 #include "torch/tape.h"
 
 namespace rtf::ops {
@@ -59,6 +59,65 @@ Triple backward_meta(const Tensor&, const Tensor&, const Tensor& a, const Tensor
   return {contiguous_like(a), contiguous_like(b), contiguous_like(h0)};
 }
 
+// Both maps end in the first n terms of (1, a) * h, h (channels, n): the gradient of that product to h and to a.
+Pair product_gradient(const Tensor& gradient, const Tensor& h, const Tensor& a) {
+  RTF_OPERATOR("convolve_backward", Pair, const Tensor&, const Tensor&, const Tensor&, bool, const OptionalTensor&,
+               const OptionalTensor&);
+  const auto signal = [](const Tensor& rows) { return rows.t().unsqueeze(0); };
+  const Tensor denominator = at::constant_pad_nd(spread_rows(a, h.sym_size(0)), {1, 0}, 1);
+  const auto [dh, ddenominator] = op.call(signal(gradient), signal(h), denominator, false, std::nullopt, std::nullopt);
+  return {dh.squeeze(0).t(), gathered_rows(ddenominator.slice(1, 1), a.sym_size(0))};
+}
+
+Triple kernel_backward(const Tensor& dk, const Tensor& a, const Tensor& b, const Tensor& h0) {
+  RTF_OPERATOR("kernel_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&);
+  return op.call(dk, a, b, h0);
+}
+
+Triple exact_kernel_backward(const Tensor& dk, const Tensor& a, const Tensor& b, const Tensor& h0) {
+  RTF_OPERATOR("exact_kernel_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&);
+  return op.call(dk, a, b, h0);
+}
+
+// correct_backward in differentiable operations, of float64. Past the length the response is that of the rounds before
+// less what left them: h_{qL+r} = k_r - s_r - s_{L+r} - ... - s_{(q-1)L+r}, s that of h0 + b~ / A.
+Triple correct_gradient(const Tensor& db, const Tensor& dh0, const Tensor& a, const Tensor& b, const Tensor& h0,
+                        const c10::SymInt& length) {
+  const auto order = b.sym_size(1), channels = b.sym_size(0), rounds = (order + length) / length,
+             total = rounds * length;
+  if (order == 0) return {at::zeros_like(a), at::zeros_like(b), dh0};
+  const auto by_rounds = [&](const Tensor& rows) { return rows.reshape_symint({channels, rounds, length}); };
+  Tensor h = ops::kernel(a, b, h0, length).repeat_symint({1, rounds});
+  if (rounds > 1) {
+    const Tensor s = by_rounds(ops::exact_kernel(a, b, h0, total));
+    h = h - (s.cumsum(1) - s).reshape_symint({channels, total});
+  }
+  const auto [in_product, direct] = product_gradient(db, h.slice_symint(1, 1, order + 1), a);
+  const Tensor dh = by_rounds(at::constant_pad_nd_symint(in_product, {1, total - order - 1}));
+  const Tensor dk = dh.sum(1) + at::constant_pad_nd_symint(dh0.unsqueeze(1), {0, length - 1});
+  auto [to_a, to_b, to_h0] = kernel_backward(dk, a, b, h0);
+  if (rounds > 1) {
+    const Tensor ds = (dh - dh.flip(1).cumsum(1).flip(1)).reshape_symint({channels, total});
+    const auto [more_a, more_b, more_h0] = exact_kernel_backward(ds, a, b, h0);
+    to_a = to_a + more_a;
+    to_b = to_b + more_b;
+    to_h0 = to_h0 + more_h0;
+  }
+  return {direct + to_a, to_b, to_h0};
+}
+
+// wrap_backward in the same.
+Triple wrap_gradient(const Tensor& db, const Tensor& dh0, const Tensor& a, const Tensor& b, const Tensor& h0,
+                     const c10::SymInt& length) {
+  const auto order = b.sym_size(1);
+  if (order == 0) return {at::zeros_like(a), at::zeros_like(b), dh0};
+  const Tensor h = ops::exact_kernel(a, b, h0, length + order + 1);
+  const auto [in_product, direct] = product_gradient(-db, h.slice_symint(1, length + 1), a);
+  const Tensor dk = at::constant_pad_nd_symint(at::cat({-dh0.unsqueeze(1), in_product}, 1), {length, 0});
+  const auto [to_a, to_b, to_h0] = exact_kernel_backward(dk, a, b, h0);
+  return {direct + to_a, db + to_b, dh0 + to_h0};
+}
+
 using NumeratorOperator = Pair (*)(const Tensor&, const Tensor&, const Tensor&, c10::SymInt);
 using NumeratorBackward = c10::TypedOperatorHandle<Triple(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                                                           const Tensor&, c10::SymInt)>;
@@ -72,9 +131,6 @@ Pair taped(const char* operation, NumeratorOperator forward, const NumeratorBack
         return {to_b, to_h0};
       },
       [backward, length](const variable_list& saved, const variable_list& gradients) -> variable_list {
-        const auto or_zero = [](const Tensor& gradient, const Tensor& like) {
-          return gradient.defined() ? gradient : at::zeros_like(like);
-        };
         auto [da, db, dh0] = backward.call(or_zero(gradients[0], saved[1]), or_zero(gradients[1], saved[2]), saved[0],
                                            saved[1], saved[2], length);
         return {da, db, dh0};
@@ -82,15 +138,45 @@ Pair taped(const char* operation, NumeratorOperator forward, const NumeratorBack
   return {result[0], result[1]};
 }
 
-Pair correct_autograd(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length) {
+using NumeratorGradient = Triple (*)(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                     const c10::SymInt&);
+
+Triple twice(const char* operation, const NumeratorBackward& backward, NumeratorGradient composed, const Tensor& db,
+             const Tensor& dh0, const Tensor& a, const Tensor& b, const Tensor& h0, const c10::SymInt& length) {
+  const auto wide = [](const Tensor& x) { return x.to(at::kDouble); };
+  return either(
+      operation, {db, dh0, a, b, h0}, [&] { return backward.call(db, dh0, a, b, h0, length); },
+      [&]() -> Triple {
+        check_coefficients(operation, a, b, h0);
+        const auto [da, to_b, to_h0] = composed(wide(db), wide(dh0), wide(a), wide(b), wide(h0), length);
+        return {da.to(a.scalar_type()), to_b.to(b.scalar_type()), to_h0.to(h0.scalar_type())};
+      });
+}
+
+const NumeratorBackward& correct_backward() {
   RTF_OPERATOR("correct_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                c10::SymInt);
-  return taped("correct", correct, op, a, b, h0, length);
+  return op;
 }
-Pair wrap_autograd(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length) {
+const NumeratorBackward& wrap_backward() {
   RTF_OPERATOR("wrap_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                c10::SymInt);
-  return taped("wrap", wrap, op, a, b, h0, length);
+  return op;
+}
+
+Pair correct_autograd(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length) {
+  return taped("correct", correct, correct_backward(), a, b, h0, length);
+}
+Pair wrap_autograd(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length) {
+  return taped("wrap", wrap, wrap_backward(), a, b, h0, length);
+}
+Triple correct_backward_autograd(const Tensor& db, const Tensor& dh0, const Tensor& a, const Tensor& b,
+                                 const Tensor& h0, c10::SymInt length) {
+  return twice("correct_backward", correct_backward(), correct_gradient, db, dh0, a, b, h0, length);
+}
+Triple wrap_backward_autograd(const Tensor& db, const Tensor& dh0, const Tensor& a, const Tensor& b, const Tensor& h0,
+                              c10::SymInt length) {
+  return twice("wrap_backward", wrap_backward(), wrap_gradient, db, dh0, a, b, h0, length);
 }
 
 }  // namespace
@@ -110,8 +196,8 @@ TORCH_LIBRARY_IMPL(rtf, Meta, m) {
 TORCH_LIBRARY_IMPL(rtf, Autograd, m) {
   m.impl("correct", correct_autograd);
   m.impl("wrap", wrap_autograd);
-  m.impl("correct_backward", torch::autograd::autogradNotImplementedFallback());
-  m.impl("wrap_backward", torch::autograd::autogradNotImplementedFallback());
+  m.impl("correct_backward", correct_backward_autograd);
+  m.impl("wrap_backward", wrap_backward_autograd);
 }
 
 }  // namespace rtf::ops

@@ -1,7 +1,6 @@
 // filter, prefill and step: the operators that carry a state.
 #include "torch/filter.h"
 
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
 #include "rtf/filter.h"
@@ -33,6 +32,14 @@ void check_state(const char* operation, const Tensor& state, int64_t sequences, 
 void check_layout(const char* operation, const OptionalTensor& lengths, const OptionalTensor& offsets) {
   TORCH_CHECK_VALUE(!lengths || !offsets, "[rtf::", operation,
                     "] both lengths and offsets are given; a batch is padded or packed");
+}
+
+Quintuple filter_backward(const Tensor& dy, const OptionalTensor& dstate, const Tensor& u, const Tensor& a,
+                          const Tensor& b, const Tensor& h0, const OptionalTensor& initial_state,
+                          const OptionalTensor& lengths, const OptionalTensor& offsets) {
+  RTF_OPERATOR("filter_backward", Quintuple, const Tensor&, const OptionalTensor&, const Tensor&, const Tensor&,
+               const Tensor&, const Tensor&, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&);
+  return op.call(dy, dstate, u, a, b, h0, initial_state, lengths, offsets);
 }
 
 namespace {
@@ -85,8 +92,8 @@ struct Layout {
   }
 };
 
-Pair filter_cpu(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0, const OptionalTensor& initial_state,
-                const OptionalTensor& lengths, const OptionalTensor& offsets) {
+Pair filter_cpu(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0,
+                const OptionalTensor& initial_state, const OptionalTensor& lengths, const OptionalTensor& offsets) {
   const CoefficientTensors c("filter", a, b, h0);
   const auto type = compute_type("filter", u.scalar_type());
   check_filter_input("filter", u, b);
@@ -115,7 +122,8 @@ Quintuple filter_backward_cpu(const Tensor& dy, const OptionalTensor& dstate, co
   const Tensor in = layout.pack(u.to(type)), gradient = layout.pack(dy.to(type));
   const Tensor start = state_values("filter_backward", initial_state, layout.sequences, b);
   const Tensor end = state_values("filter_backward", dstate, layout.sequences, b);
-  const Tensor du = empty_result(u, u.scalar_type()), dstart = at::empty({layout.sequences, b.size(0), b.size(1)}, end.options());
+  const Tensor du = empty_result(u, u.scalar_type()),
+               dstart = at::empty({layout.sequences, b.size(0), b.size(1)}, end.options());
   const Tensor out = layout.lengths.empty() && type == u.scalar_type() ? du : at::empty_like(in);
   CoefficientsGradient coefficients;
   with_type(type, [&](auto zero) {
@@ -153,22 +161,33 @@ Quintuple filter_backward_meta(const Tensor&, const OptionalTensor&, const Tenso
   return {empty_result(u, u.scalar_type()), like(a), like(b), like(h0), state_meta(u, b, offsets)};
 }
 
+Quintuple filter_backward_autograd(const Tensor& dy, const OptionalTensor& dstate, const Tensor& u, const Tensor& a,
+                                   const Tensor& b, const Tensor& h0, const OptionalTensor& initial_state,
+                                   const OptionalTensor& lengths, const OptionalTensor& offsets) {
+  const auto result = record(
+      "filter_backward", {dy, kept(dstate), u, a, b, h0, kept(initial_state)},
+      {dy, kept(dstate), u, a, b, h0, kept(initial_state), kept(lengths), kept(offsets)},
+      [&]() -> variable_list {
+        auto [du, da, db, dh0, dstart] = filter_backward(dy, dstate, u, a, b, h0, initial_state, lengths, offsets);
+        return {du, da, db, dh0, dstart};
+      },
+      filter_second_derivatives);
+  return {result[0], result[1], result[2], result[3], result[4]};
+}
+
 Pair filter_autograd(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0,
                      const OptionalTensor& initial_state, const OptionalTensor& lengths,
                      const OptionalTensor& offsets) {
   const auto result = record(
-      "filter", {u, a, b, h0, kept(initial_state)},
-      {u, a, b, h0, kept(initial_state), kept(lengths), kept(offsets)},
+      "filter", {u, a, b, h0, kept(initial_state)}, {u, a, b, h0, kept(initial_state), kept(lengths), kept(offsets)},
       [&]() -> variable_list {
         auto [y, end] = filter(u, a, b, h0, initial_state, lengths, offsets);
         return {y, end};
       },
       [](const variable_list& saved, const variable_list& gradients) -> variable_list {
-        RTF_OPERATOR("filter_backward", Quintuple, const Tensor&, const OptionalTensor&, const Tensor&, const Tensor&,
-                     const Tensor&, const Tensor&, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&);
-        const Tensor dy = gradients[0].defined() ? gradients[0] : at::zeros_like(saved[0]);
-        auto [du, da, db, dh0, dstart] = op.call(dy, given(gradients[1]), saved[0], saved[1], saved[2], saved[3],
-                                                 given(saved[4]), given(saved[5]), given(saved[6]));
+        const Tensor dy = or_zero(gradients[0], saved[0]);
+        auto [du, da, db, dh0, dstart] = filter_backward(dy, given(gradients[1]), saved[0], saved[1], saved[2],
+                                                         saved[3], given(saved[4]), given(saved[5]), given(saved[6]));
         return {du, da, db, dh0, saved[4].defined() ? dstart : Tensor()};
       });
   return {result[0], result[1]};
@@ -196,16 +215,16 @@ Pair step_meta(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& 
 variable_list step_backward(const variable_list& saved, const variable_list& gradients) {
   const Tensor u = saved[0].to(at::kDouble), b = saved[2].to(at::kDouble), h0 = saved[3].to(at::kDouble);
   const Tensor &a = saved[1], &x = saved[4];
-  const auto each = b.sym_size(0) / a.sym_size(0), order = b.sym_size(1);
+  const auto order = b.sym_size(1);
   const Tensor dy = gradients[0].defined() ? gradients[0].to(at::kDouble) : at::zeros_like(u);
-  const Tensor dnext = gradients[1].defined() ? gradients[1] : at::zeros_like(x);
-  const Tensor denominators = a.to(at::kDouble).unsqueeze(1).expand_symint({-1, each, -1}).reshape_symint(b.sym_sizes());
+  const Tensor dnext = or_zero(gradients[1], x);
+  const Tensor denominators = spread_rows(a.to(at::kDouble), b.sym_size(0));
   Tensor dx = dy.unsqueeze(-1) * b, da = at::zeros_like(a), du = dy * h0;
   if (order > 0) {
     const Tensor dv = dnext.select(-1, 0);
     du = du + dv;
     dx = dx - dv.unsqueeze(-1) * denominators + at::constant_pad_nd(dnext.slice(-1, 1), {0, 1});
-    da = -(dv.unsqueeze(-1) * x).sum(0).reshape_symint({a.sym_size(0), each, order}).sum(1);
+    da = -gathered_rows((dv.unsqueeze(-1) * x).sum(0), a.sym_size(0));
   }
   const Tensor db = (dy.unsqueeze(-1) * x).sum(0), dh0 = (dy * u).sum(0);
   return {du.to(saved[0].scalar_type()), da.to(a.scalar_type()), db.to(saved[2].scalar_type()),
@@ -242,7 +261,7 @@ TORCH_LIBRARY_IMPL(rtf, Meta, m) {
 }
 TORCH_LIBRARY_IMPL(rtf, Autograd, m) {
   m.impl("filter", filter_autograd);
-  m.impl("filter_backward", torch::autograd::autogradNotImplementedFallback());
+  m.impl("filter_backward", filter_backward_autograd);
   m.impl("step", step_autograd);
 }
 TORCH_LIBRARY_IMPL(rtf, CompositeImplicitAutograd, m) { m.impl("prefill", prefill_composite); }

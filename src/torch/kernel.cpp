@@ -1,12 +1,12 @@
 // kernel and exact_kernel: coefficients to impulse responses.
 #include "rtf/kernel.h"
 
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
 #include "core/file_errors.h"
 #include "torch/bridge.h"
 #include "torch/dispatch.h"
+#include "torch/filter.h"
 #include "torch/plan_cache.h"
 #include "torch/tape.h"
 
@@ -109,13 +109,76 @@ Tensor taped(const char* operation, KernelOperator forward, const KernelBackward
       })[0];
 }
 
-Tensor kernel_autograd(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length) {
+const KernelBackward& kernel_backward() {
   RTF_OPERATOR("kernel_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&);
-  return taped("kernel", kernel, op, a, b, h0, length);
+  return op;
+}
+const KernelBackward& exact_kernel_backward() {
+  RTF_OPERATOR("exact_kernel_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&);
+  return op;
+}
+
+Tensor kernel_autograd(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length) {
+  return taped("kernel", kernel, kernel_backward(), a, b, h0, length);
 }
 Tensor exact_kernel_autograd(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length) {
-  RTF_OPERATOR("exact_kernel_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&);
-  return taped("exact_kernel", exact_kernel, op, a, b, h0, length);
+  return taped("exact_kernel", exact_kernel, exact_kernel_backward(), a, b, h0, length);
+}
+
+// As filter_second_derivatives(), with k' = h0' + B'/A - (A'/A) (B/A) on the circle.
+variable_list kernel_second_derivatives(const variable_list& saved, const variable_list& along) {
+  const auto wide = [](const Tensor& x) { return x.defined() ? x.to(at::kDouble) : x; };
+  const Tensor dk = wide(saved[0]), a = wide(saved[1]), b = wide(saved[2]), h0 = wide(saved[3]);
+  const Tensor along_a = wide(along[0]), along_b = wide(along[1]), along_h0 = wide(along[2]), zero = at::zeros_like(h0);
+  const auto length = dk.sym_size(1);
+  Tensor to_dk, to_a, to_b;
+  if (along_b.defined() || along_h0.defined()) {
+    to_dk = kernel(a, or_zero(along_b, b), or_zero(along_h0, h0), length);
+    to_a = std::get<0>(kernel_backward().call(dk, a, or_zero(along_b, b), or_zero(along_h0, h0)));
+  }
+  if (along_a.defined()) {
+    const auto spectrum = [](const Tensor& values) { return at::fft_rfft(values); };
+    const auto samples = [&](const Tensor& values) { return at::fft_irfft_symint(values, length); };
+    const Tensor numerator = spread_rows(along_a, b.sym_size(0)), gradient = spectrum(dk);
+    const Tensor p = spectrum(kernel(a, numerator, zero, length)), q = spectrum(kernel(a, b, zero, length));
+    to_dk = sum_of(to_dk, -samples(p * q));
+    const auto through_p = kernel_backward().call(-samples(gradient * q.conj()), a, numerator, zero);
+    const auto through_q = kernel_backward().call(-samples(gradient * p.conj()), a, b, zero);
+    to_a = sum_of(to_a, std::get<0>(through_p) + std::get<0>(through_q));
+    to_b = std::get<1>(through_q);
+  }
+  return {to_dk, to_a, to_b, Tensor()};
+}
+
+// The exact kernel is what an impulse leaves.
+variable_list exact_kernel_second_derivatives(const variable_list& saved, const variable_list& along) {
+  const Tensor &dk = saved[0], &b = saved[2];
+  const Tensor one = at::ones_symint({1, 1, b.sym_size(0)}, b.options().dtype(at::kDouble).requires_grad(false));
+  const Tensor impulse = at::constant_pad_nd_symint(one, {0, 0, 0, dk.sym_size(1) - 1});
+  const auto found = filter_second_derivatives(
+      {dk.t().unsqueeze(0), Tensor(), impulse, saved[1], b, saved[3], Tensor(), Tensor(), Tensor()},
+      {Tensor(), along[0], along[1], along[2], Tensor()});
+  return {found[0].defined() ? found[0].squeeze(0).t() : Tensor(), found[3], found[4], found[5]};
+}
+
+Triple taped_backward(const char* operation, const KernelBackward& backward, const Backward& second, const Tensor& dk,
+                      const Tensor& a, const Tensor& b, const Tensor& h0) {
+  const auto result = record(
+      operation, {dk, a, b, h0}, {dk, a, b, h0},
+      [&]() -> variable_list {
+        auto [da, db, dh0] = backward.call(dk, a, b, h0);
+        return {da, db, dh0};
+      },
+      second);
+  return {result[0], result[1], result[2]};
+}
+
+Triple kernel_backward_autograd(const Tensor& dk, const Tensor& a, const Tensor& b, const Tensor& h0) {
+  return taped_backward("kernel_backward", kernel_backward(), kernel_second_derivatives, dk, a, b, h0);
+}
+Triple exact_kernel_backward_autograd(const Tensor& dk, const Tensor& a, const Tensor& b, const Tensor& h0) {
+  return taped_backward("exact_kernel_backward", exact_kernel_backward(), exact_kernel_second_derivatives, dk, a, b,
+                        h0);
 }
 
 }  // namespace
@@ -135,8 +198,8 @@ TORCH_LIBRARY_IMPL(rtf, Meta, m) {
 TORCH_LIBRARY_IMPL(rtf, Autograd, m) {
   m.impl("kernel", kernel_autograd);
   m.impl("exact_kernel", exact_kernel_autograd);
-  m.impl("kernel_backward", torch::autograd::autogradNotImplementedFallback());
-  m.impl("exact_kernel_backward", torch::autograd::autogradNotImplementedFallback());
+  m.impl("kernel_backward", kernel_backward_autograd);
+  m.impl("exact_kernel_backward", exact_kernel_backward_autograd);
 }
 
 }  // namespace rtf::ops

@@ -1,5 +1,4 @@
 // layer_norm: statistics over the channels of each position.
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
 #include "torch/bridge.h"
@@ -25,8 +24,9 @@ Triple layer_norm_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias,
   return {as_result(y, x, dtype.value_or(x.scalar_type())), mean.squeeze(-1), inverse.squeeze(-1)};
 }
 
-Triple layer_norm_backward_cpu(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
-                               const Tensor& inverse, const OptionalTensor& more_dx) {
+// On the CPU, and on every device where its derivative is wanted: torch's own gradient has one.
+Triple layer_norm_backward_by_torch(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
+                                    const Tensor& inverse, const OptionalTensor& more_dx) {
   const auto type = compute_type("layer_norm_backward", x.scalar_type());
   check_shapes(x, weight, weight);
   check_shape("layer_norm_backward", "dy", dy, x.sizes());
@@ -44,8 +44,8 @@ Triple layer_norm_meta(const Tensor& x, const Tensor& weight, const Tensor& bias
   check_shapes(x, weight, bias);
   const auto positions = x.sym_sizes().slice(0, x.dim() - 1);
   const auto statistics = x.options().dtype(compute_type("layer_norm", x.scalar_type()));
-  return {empty_result(x, dtype.value_or(x.scalar_type())),
-          at::empty_symint(positions, statistics), at::empty_symint(positions, statistics)};
+  return {empty_result(x, dtype.value_or(x.scalar_type())), at::empty_symint(positions, statistics),
+          at::empty_symint(positions, statistics)};
 }
 
 Triple backward_meta(const Tensor&, const Tensor& x, const Tensor& weight, const Tensor&, const Tensor&,
@@ -70,11 +70,19 @@ Triple layer_norm_autograd(const Tensor& x, const Tensor& weight, const Tensor& 
   return {result[0], result[1], result[2]};
 }
 
+Triple layer_norm_backward_autograd(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
+                                    const Tensor& inverse, const OptionalTensor& more_dx) {
+  return either(
+      "layer_norm_backward", {dy, x, weight, kept(more_dx)},
+      [&] { return ops::layer_norm_backward(dy, x, weight, mean, inverse, more_dx); },
+      [&] { return layer_norm_backward_by_torch(dy, x, weight, mean, inverse, more_dx); });
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(rtf, CPU, m) {
   m.impl("layer_norm", layer_norm_cpu);
-  m.impl("layer_norm_backward", layer_norm_backward_cpu);
+  m.impl("layer_norm_backward", layer_norm_backward_by_torch);
 }
 TORCH_LIBRARY_IMPL(rtf, Meta, m) {
   m.impl("layer_norm", layer_norm_meta);
@@ -82,7 +90,7 @@ TORCH_LIBRARY_IMPL(rtf, Meta, m) {
 }
 TORCH_LIBRARY_IMPL(rtf, Autograd, m) {
   m.impl("layer_norm", layer_norm_autograd);
-  m.impl("layer_norm_backward", torch::autograd::autogradNotImplementedFallback());
+  m.impl("layer_norm_backward", layer_norm_backward_autograd);
 }
 
 }  // namespace rtf::ops

@@ -50,24 +50,42 @@ class Tape : public torch::autograd::Node {
   Backward backward_;
 };
 
+// Whether autograd records what becomes of these, of which some may be undefined.
+inline bool recorded(const variable_list& inputs) {
+  return at::GradMode::is_enabled() && std::any_of(inputs.begin(), inputs.end(), [](const Tensor& input) {
+           return input.defined() && input.requires_grad();
+         });
+}
+
+inline void refuse_forward_mode(const char* operation, const variable_list& inputs) {
+  for (const Tensor& input : inputs)
+    TORCH_CHECK_NOT_IMPLEMENTED(!torch::autograd::isFwGradDefined(input), "[rtf::", operation,
+                                "] has no forward-mode derivative; reverse mode has one");
+}
+
+// The operator of a gradient: fast() below autograd, or, where its own derivative is wanted (create_graph), the same
+// gradient composed() of differentiable operations, which takes longer.
+template <class Fast, class Composed>
+auto either(const char* operation, const variable_list& inputs, Fast&& fast, Composed&& composed) {
+  refuse_forward_mode(operation, inputs);
+  if (recorded(inputs)) return composed();
+  const at::AutoDispatchBelowADInplaceOrView guard;
+  return fast();
+}
+
 // forward() below autograd, with the way back recorded where one of `inputs`, which may be undefined, needs a gradient.
 // `kept` are the tensors that the way back reads; outputs are new tensors. Those past the first `differentiable` have
 // no gradient, and are kept too.
 template <class Forward>
 variable_list record(const char* operation, const variable_list& inputs, variable_list kept, Forward&& forward,
                      Backward backward, std::size_t differentiable = SIZE_MAX) {
-  for (const Tensor& input : inputs)
-    TORCH_CHECK_NOT_IMPLEMENTED(!torch::autograd::isFwGradDefined(input), "[rtf::", operation,
-                                "] has no forward-mode derivative; reverse mode has one");
+  refuse_forward_mode(operation, inputs);
   variable_list outputs;
   {
     const at::AutoDispatchBelowADInplaceOrView guard;
     outputs = forward();
   }
-  const bool wanted = at::GradMode::is_enabled() && std::any_of(inputs.begin(), inputs.end(), [](const Tensor& input) {
-                        return input.defined() && input.requires_grad();
-                      });
-  if (wanted) {
+  if (recorded(inputs)) {
     const std::size_t first = std::min(differentiable, outputs.size());
     kept.insert(kept.end(), outputs.begin() + static_cast<std::ptrdiff_t>(first), outputs.end());
     const std::shared_ptr<Tape> tape(new Tape(operation, inputs, kept, std::move(backward)),
@@ -76,6 +94,10 @@ variable_list record(const char* operation, const variable_list& inputs, variabl
   }
   return outputs;
 }
+
+// Of gradients, some of which may be undefined.
+inline Tensor sum_of(const Tensor& x, const Tensor& y) { return !x.defined() ? y : !y.defined() ? x : x + y; }
+inline Tensor or_zero(const Tensor& x, const Tensor& like) { return x.defined() ? x : at::zeros_like(like); }
 
 // Optional arguments among those kept.
 inline Tensor kept(const OptionalTensor& tensor) { return tensor.value_or(Tensor()); }
