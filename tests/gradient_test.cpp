@@ -1,7 +1,6 @@
 // Every vector-Jacobian product against central differences of the function itself, in double, over random sizes.
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <vector>
 
 #include "random_filter.h"
@@ -187,26 +186,6 @@ TEST(Gradient, FilterByRecurrenceIsThatByTransforms) {
     }
     rtf::set_instruction_set(best);
   }
-}
-
-// A row alone has its time across the lanes: it costs far less than a full tile of rows does.
-TEST(Gradient, FilterOfOneRowLeavesNoLaneIdle) {
-  RandomFilters random(29);
-  const std::size_t length = 100000, order = 2;
-  const auto seconds = [&](std::size_t channels) {
-    TransferFunction tf = random.draw(channels, 1, order);
-    tf.a = random.by_montel(order, false);
-    const Values u = random.normals(length * channels);
-    const auto rows = rtf::length_last(u.data(), 1, channels, length);
-    double least = 1e9;
-    for (int i = 0; i < 5; ++i) {
-      const auto start = std::chrono::steady_clock::now();
-      rtf::filter_vjp<double>(tf, rows, {}, rows, {}, {}, rtf::FilterMethod::recurrence);
-      least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-    }
-    return least;
-  };
-  EXPECT_LE(1.5 * seconds(1), seconds(8));
 }
 
 TEST(Gradient, FilterRefusesABlock) {
