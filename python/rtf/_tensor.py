@@ -242,10 +242,7 @@ def _grid(operation: str, points: Any, whole: bool, device: torch.device) -> Ten
             return torch.arange(points, dtype=torch.float64, device=device) * step
         return torch.from_numpy(response.grid(operation, points, whole)).to(device)
     angles = _real(operation, "points", points, device)
-    if whole:
-        raise ValueError(f"[rtf::{operation}] whole is for a number of points; here points are angles")
-    if angles.dim() != 1:
-        raise ValueError(f"[rtf::{operation}] points has shape {list(angles.shape)}; a number or (angles) is needed")
+    response.check_angles(operation, angles.shape, whole)
     return angles
 
 

@@ -6,6 +6,7 @@ in place of a. No gradient goes through `poles`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -102,9 +103,14 @@ def grid(operation: str, points: int | Array, whole: bool) -> Array:
     """The angles that `points` and `whole` stand for."""
     if np.ndim(points) == 0:
         return _core.angle_grid(count(operation, "points", points), whole)
+    angles = numbers(operation, "points", points)
+    check_angles(operation, angles.shape, whole)
+    return angles
+
+
+def check_angles(operation: str, shape: Sequence[int], whole: bool) -> None:
+    """Angles of either half are a list, and the whole circle is not asked for beside them."""
     if whole:
         raise ValueError(f"[rtf::{operation}] whole is for a number of points; here points are angles")
-    angles = numbers(operation, "points", points)
-    if angles.ndim != 1:
-        raise ValueError(f"[rtf::{operation}] points has shape {angles.shape}; a number or (angles) is needed")
-    return angles
+    if len(shape) != 1:
+        raise ValueError(f"[rtf::{operation}] points has shape {tuple(shape)}; a number or (angles) is needed")

@@ -1,6 +1,4 @@
 // The checkpoints of `rtf train`: what rtf.load makes a model of.
-#include "core/checkpoint_file.h"
-
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -9,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/checkpoint_file.h"
 #include "python/arrays.h"
 #include "python/bindings.h"
 

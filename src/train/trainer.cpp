@@ -277,8 +277,8 @@ void Trainer::save(const RunFolder& folder, Recorder& recorder, RunState state) 
     position_.seconds = seconds_before_ + seconds_since(begin_);
     const std::uint64_t evaluated_data = evaluations_.empty() ? 0 : task_->fingerprint();
     write_checkpoint(folder.checkpoints(),
-                     {position_, fixed_settings(config_), tensors(), task_settings(model_->options), evaluated_data}, improved_,
-                     static_cast<std::size_t>(config_.checkpoint.part_size) << 20);
+                     {position_, fixed_settings(config_), tensors(), task_settings(model_->options), evaluated_data},
+                     improved_, static_cast<std::size_t>(config_.checkpoint.part_size) << 20);
     last_save_ = Clock::now();
     saved_ = kept_ = true;
   }
