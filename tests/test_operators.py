@@ -61,6 +61,9 @@ def test_values(torch_ops, sizes):
         close(torch_ops.convolve(view, k.detach()), oracle.convolve(kernel, x))
         close(torch_ops.convolve(view, k2.detach(), True), bidirectional(x, *both))
         close(torch_ops.convolve(view, k2.detach(), True, lengths=lengths), bidirectional(masked, *both))
+        y, used = torch_ops.wrapped_convolve(view, a, b, h0, length)
+        assert torch.equal(used, torch_ops.kernel(a, b, h0, length)) and not used.requires_grad
+        close(y.detach(), oracle.convolve(used.numpy(), x))
 
 
 @pytest.mark.parametrize("sizes", SIZES)
@@ -74,6 +77,7 @@ def test_gradients(torch_ops, sizes):
         assert check(torch_ops.convolve, (x, k))
         assert check(lambda x, k: torch_ops.convolve(x, k, True), (x, k2))
         assert check(lambda x, k: torch_ops.convolve(x, k, True, lengths=lengths), (x, k2))
+        assert check(lambda *z: torch_ops.wrapped_convolve(*z, length, lengths=lengths)[0], (x, a, b, h0))
         assert check(torch_ops.filter, (x, a, b, h0, state))
         assert check(torch_ops.filter, (x, a, b, h0))
         assert check(lambda *z: torch_ops.prefill(*z, lengths=lengths), (x, a, b, h0, state))
@@ -147,6 +151,9 @@ def test_opcheck(torch_ops, sizes):
         ("convolve", (turned, k2, True), {}),
         ("convolve", (u, k2, True), {"lengths": lengths}),
         ("convolve", (u[:1], k), {"offsets": offsets}),
+        ("wrapped_convolve", (turned, a, b, h0, length), {}),
+        ("wrapped_convolve", (u, torch.cat((a, b)).detach().requires_grad_(), None, h0, length + 3), {"lengths": lengths}),
+        ("wrapped_convolve", (u, torch.cat((a, a)), torch.cat((b, b)), torch.cat((h0, h0)), length, True), {}),
         ("filter", (u, a, b, h0, state), {}),
         ("filter", (turned, a, b, h0), {}),
         ("step", (u[:, 0].detach().requires_grad_(), a, b, h0, state), {}),
@@ -157,6 +164,8 @@ def test_opcheck(torch_ops, sizes):
         ("freqz", (a, b, h0, torch.linspace(0, 3, 5)), {}),
         ("group_delay", (a, b, h0, torch.linspace(0, 3, 5)), {}),
         ("rational", (sigma[:, None] + 1, b), {}),
+        ("monic", (a + 2, b, b.shape[0]), {}),
+        ("monic", (a[0] + 2, b[0, :1], b.shape[0]), {}),
         ("release_numerator", (a, b, length), {}),
         ("release_convolve", (u, k2[..., :length]), {}),
         ("correct", (a, b, h0, length), {}),
@@ -252,6 +261,9 @@ def test_second_derivatives(torch_ops, sizes):
     for name in ("kernel", "exact_kernel", "correct", "wrap"):
         for length in (1, 5, u.shape[1]):
             differentiates_twice(lambda *c: getattr(torch_ops, name)(*c, length), (a, b, h0))
+    both = lambda u, a, b, h0: torch_ops.wrapped_convolve(u, torch.cat((a, -a, b, b)), None, torch.cat((h0, h0)), 7, True)[0]
+    differentiates_twice(lambda *z: torch_ops.wrapped_convolve(*z, 5)[0], (u, a, b, h0))
+    differentiates_twice(both, (u, a, b, h0))
     differentiates_twice(torch_ops.filter, (u, a, b, h0, state))
     differentiates_twice(lambda *z: torch_ops.filter(*z)[0], (u, a, b, h0))
     differentiates_twice(lambda *z: torch_ops.filter(*z)[1], (u, a, b, h0))

@@ -185,7 +185,9 @@ class RTF(nn.Module):
         if self.numerator == "exact":
             k = ops.exact_kernel(self.denominator(), self.b, self.h0, length)
         else:
-            k = ops.kernel(self.denominator(), self.b, self.h0, self.length)[:, :length]
+            k = ops.kernel(self.denominator(), self.b, self.h0, self.length)
+            if length < self.length:
+                k = k[:, :length]
         return k.reshape(2, self.channels, length) if self.bidirectional else k
 
     def _check_length(self, length: int) -> None:
@@ -206,6 +208,10 @@ class RTF(nn.Module):
         if recursive and self.order <= _largest_filtered_order(u.device):
             self._check_length(u.shape[1])
             y, _ = ops.filter(x if lengths is None else _cut(x, lengths), self.denominator(), self.b, self.h0)
+            return y.to(u.dtype)
+        if self.numerator == "wrapped" and not drops:
+            self._check_length(u.shape[1])
+            y, _ = ops.wrapped_convolve(x, self.denominator(), self.b, self.h0, self.length, self.bidirectional, lengths=lengths)
             return y.to(u.dtype)
         k = self.kernel(u.shape[1])
         if drops:

@@ -57,8 +57,6 @@ class RTF(nn.Module):
         (directions * d_model)
     scalar : Parameter
         (directions * num_a), with 'l1_montel'
-    k : Tensor
-        The kernels of the last `forward`.
     constraint_flag : bool
         Whether there is a constraint.
     flash_fft_conv : None
@@ -122,7 +120,7 @@ class RTF(nn.Module):
         if self.constraint_flag:
             self.scalar = nn.Parameter(torch.rand(num_a if quirks == "release" else self.a_channels))
         self.dropout = nn.Dropout(dropout)
-        self.k: Tensor | None = None
+        self._used: tuple[Tensor, int] | None = None
         self._running: tuple[list[tuple[Tensor, int]], tuple[Tensor, Tensor, Tensor]] | None = None
 
     @property
@@ -145,10 +143,23 @@ class RTF(nn.Module):
         """The first L samples of the kernels, (d_model, L); with two directions (d_model, 2 L), the second half the
         backward kernels from their end."""
         length = self.L if L is None else L
+        self._check_length(length)
+        a, b = self.ab.split((self.a_channels, self.h_0.shape[0]))
+        return self._joined(ops.kernel(self.a_constraint(a), b, self.h_0, self._points), length)
+
+    def _check_length(self, length: int) -> None:
         if not 1 <= length <= self.L:
             raise ValueError(f"[rtf::RTF] a sequence of {length} samples; the layer takes 1 to {self.L}")
-        k: Tensor = ops.kernel(self.a, self.ab[self.a_channels :], self.h_0, self._points)[:, :length]
+
+    def _joined(self, rows: Tensor, length: int) -> Tensor:
+        """Kernels (directions * d_model, ...) as the published code has them."""
+        k = rows[:, :length]
         return torch.cat((k[: self.D], k[self.D :].flip(-1)), dim=-1) if self.bdir else k
+
+    @property
+    def k(self) -> Tensor | None:
+        """The kernels of the last `forward`, without a gradient; `get_k` has one."""
+        return None if self._used is None else self._joined(*self._used).detach()
 
     def forward(self, u: Tensor, **kwargs: Any) -> Tensor:
         """u (batch, length, d_model), of any length up to trunc_len -> y of the same shape.
@@ -156,15 +167,21 @@ class RTF(nn.Module):
         float16 is computed in float32. Other arguments are allowed and mean nothing, as in the published code.
         """
         check_signal("RTF", "u", u, self.D)
-        k = self.k = self.dropout(self.get_k(u.shape[-2]))
+        length = u.shape[1]
+        self._check_length(length)
         x = u.float() if u.dtype == torch.float16 else u
-        if not self.bdir:
-            y = ops.convolve(x, k)
+        wrong = self.quirks == "release" and self.bdir and length % 2 == 1
+        if not wrong and (self.dropout.p == 0 or not self.training):
+            a, b = (self.ab, None) if self.scalar is None else (self.a, self.ab[self.a_channels :])
+            y, rows = ops.wrapped_convolve(x, a, b, self.h_0, self._points, self.bdir)
         else:
-            forward, backward = k.chunk(2, -1)
-            both = torch.stack((forward, backward.flip(-1)))
-            wrong = self.quirks == "release" and u.shape[-2] % 2 == 1
-            y = ops.release_convolve(x, both) if wrong else ops.convolve(x, both, True)
+            rows = taps = self.dropout(self.get_k(length))
+            if self.bdir:
+                forward, backward = rows.chunk(2, -1)
+                taps = torch.stack((forward, backward.flip(-1)))
+                rows = taps.flatten(0, 1)
+            y = ops.release_convolve(x, taps) if wrong else ops.convolve(x, taps, self.bdir)
+        self._used = rows, length
         found: Tensor = y.to(u.dtype)
         return found
 
@@ -217,7 +234,7 @@ class RTF(nn.Module):
         return self._running[1]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "k": None, "_running": None}  # neither belongs to the layer
+        return {**self.__dict__, "_used": None, "_running": None}  # neither belongs to the layer
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         # The published code has one scalar for both directions of a denominator.

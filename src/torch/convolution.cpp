@@ -24,6 +24,13 @@ void check_convolution(const char* operation, const Tensor& u, const Tensor& ker
                     "] both lengths and offsets are given; a batch is padded or packed");
 }
 
+Pair convolve_backward(const Tensor& dy, const Tensor& u, const Tensor& kernel, bool bidirectional,
+                       const OptionalTensor& lengths, const OptionalTensor& offsets) {
+  RTF_OPERATOR("convolve_backward", Pair, const Tensor&, const Tensor&, const Tensor&, bool, const OptionalTensor&,
+               const OptionalTensor&);
+  return op.call(dy, u, kernel, bidirectional, lengths, offsets);
+}
+
 namespace {
 
 // What both directions of the operator need, checked.
@@ -107,20 +114,14 @@ Pair convolve_backward_meta(const Tensor&, const Tensor& u, const Tensor& kernel
   return {empty_result(u, u.scalar_type()), at::empty_like(kernel, at::MemoryFormat::Contiguous)};
 }
 
-Pair convolve_backward(const Tensor& dy, const Tensor& u, const Tensor& kernel, bool bidirectional,
-                       const OptionalTensor& lengths, const OptionalTensor& offsets) {
-  RTF_OPERATOR("convolve_backward", Pair, const Tensor&, const Tensor&, const Tensor&, bool, const OptionalTensor&,
-               const OptionalTensor&);
-  return op.call(dy, u, kernel, bidirectional, lengths, offsets);
-}
-
 Tensor convolve_autograd(const Tensor& u, const Tensor& kernel, bool bidirectional, const OptionalTensor& lengths,
                          const OptionalTensor& offsets) {
   return record(
       "convolve", {u, kernel}, {u, kernel, kept(lengths), kept(offsets)},
       [&] { return variable_list{convolve(u, kernel, bidirectional, lengths, offsets)}; },
       [bidirectional](const variable_list& saved, const variable_list& gradients) -> variable_list {
-        auto [du, dk] = convolve_backward(gradients[0], saved[0], saved[1], bidirectional, given(saved[2]), given(saved[3]));
+        auto [du, dk] =
+            convolve_backward(gradients[0], saved[0], saved[1], bidirectional, given(saved[2]), given(saved[3]));
         return {du, dk};
       })[0];
 }

@@ -1,7 +1,7 @@
 // Coefficients as SciPy's users write them.
 #pragma once
 
-#include "rtf_torch/operators.h"
+#include "torch/dispatch.h"
 
 namespace rtf::ops {
 
@@ -11,9 +11,12 @@ struct Rational {
   bool each_channel;  // false: coefficients came without channels, one filter for everything
 };
 
+// Whether any of them is for each channel.
+bool has_channels(const Tensor& a, const Tensor& b, const OptionalTensor& h0);
+
 // Without h0 a and b are (a_0, a_1, ...) and (b_0, b_1, ...), of any lengths; with it they start at a_1 and b_1. Either
-// may be for all channels, (coefficients), or for each, (channels, coefficients). Where any is for each there are as
-// many as said, or else as the one with most has.
+// may be for all channels, (coefficients), or for each, (channels, coefficients). There are as many as said, or else as
+// the one with most has.
 Rational rational(const char* operation, const Tensor& a, const Tensor& b, const OptionalTensor& h0,
                   const std::optional<c10::SymInt>& channels = std::nullopt);
 

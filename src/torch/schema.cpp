@@ -13,10 +13,19 @@ TORCH_LIBRARY(rtf, m) {
   m.def("vandermonde_backward(Tensor dk, Tensor c, Tensor log_z) -> (Tensor, Tensor)");
   m.def("cauchy(Tensor v, Tensor poles, Tensor points) -> Tensor");
   m.def("cauchy_backward(Tensor dy, Tensor v, Tensor poles, Tensor points) -> (Tensor, Tensor)");
-  m.def("convolve(Tensor u, Tensor kernel, bool bidirectional=False, *, Tensor? lengths=None, Tensor? offsets=None) -> Tensor");
+  m.def(
+      "convolve(Tensor u, Tensor kernel, bool bidirectional=False, *, Tensor? lengths=None, Tensor? offsets=None) -> "
+      "Tensor");
   m.def(
       "convolve_backward(Tensor dy, Tensor u, Tensor kernel, bool bidirectional=False, *, Tensor? lengths=None, "
       "Tensor? offsets=None) -> (Tensor, Tensor)");
+  m.def(
+      "wrapped_convolve(Tensor u, Tensor a, Tensor? b, Tensor h0, SymInt length, bool bidirectional=False, *, Tensor? "
+      "lengths=None) -> (Tensor, Tensor)");
+  m.def(
+      "wrapped_convolve_backward(Tensor dy, Tensor u, Tensor a, Tensor? b, Tensor h0, Tensor k, bool "
+      "bidirectional=False, "
+      "*, Tensor? lengths=None) -> (Tensor, Tensor, Tensor, Tensor)");
   m.def(
       "filter(Tensor u, Tensor a, Tensor b, Tensor h0, Tensor? initial_state=None, *, Tensor? lengths=None, "
       "Tensor? offsets=None) -> (Tensor, Tensor)");
@@ -26,11 +35,14 @@ TORCH_LIBRARY(rtf, m) {
   m.def("largest_chunked_order(Tensor u) -> int");
   m.def("step(Tensor u, Tensor a, Tensor b, Tensor h0, Tensor state) -> (Tensor, Tensor)");
   m.def(
-      "prefill(Tensor u, Tensor a, Tensor b, Tensor h0, Tensor? state=None, *, Tensor? lengths=None) -> (Tensor, Tensor)");
+      "prefill(Tensor u, Tensor a, Tensor b, Tensor h0, Tensor? state=None, *, Tensor? lengths=None) -> (Tensor, "
+      "Tensor)");
   m.def(
       "lfilter(Tensor x, Tensor a, Tensor b, Tensor? h0=None, Tensor? zi=None, bool return_zf=False) -> (Tensor, "
       "Tensor)");
   m.def("rational(Tensor a, Tensor b, Tensor? h0=None) -> (Tensor, Tensor, Tensor)");
+  m.def("monic(Tensor a, Tensor b, SymInt channels) -> (Tensor, Tensor, Tensor)");
+  m.def("monic_backward(Tensor da, Tensor db, Tensor dh0, Tensor a, Tensor b) -> (Tensor, Tensor)");
   m.def("freqz(Tensor a, Tensor b, Tensor? h0, Tensor angles) -> Tensor");
   m.def("group_delay(Tensor a, Tensor b, Tensor? h0, Tensor angles) -> Tensor");
   m.def("correct(Tensor a, Tensor b, Tensor h0, SymInt length) -> (Tensor, Tensor)");
@@ -51,7 +63,8 @@ TORCH_LIBRARY(rtf, m) {
       "glu(Tensor z, Tensor? residual, float p, Tensor generator, int layer, bool tied=False, *, Tensor? bias=None) -> "
       "Tensor");
   m.def(
-      "glu_backward(Tensor dy, Tensor z, float p, Tensor generator, int layer, bool tied=False, *, Tensor? bias=None) -> "
+      "glu_backward(Tensor dy, Tensor z, float p, Tensor generator, int layer, bool tied=False, *, Tensor? bias=None) "
+      "-> "
       "(Tensor, Tensor)");
   m.def(
       "batch_norm(Tensor x, Tensor weight, Tensor bias, float eps=1e-05, *, Tensor(a!)? running_mean=None, "
@@ -60,10 +73,12 @@ TORCH_LIBRARY(rtf, m) {
       "batch_norm_backward(Tensor dy, Tensor x, Tensor weight, Tensor mean, Tensor variance, float eps=1e-05, *, "
       "Tensor? more_dy=None, Tensor? more_dx=None) -> (Tensor, Tensor, Tensor)");
   m.def(
-      "layer_norm(Tensor x, Tensor weight, Tensor bias, float eps=1e-05, *, ScalarType? dtype=None) -> (Tensor, Tensor, "
+      "layer_norm(Tensor x, Tensor weight, Tensor bias, float eps=1e-05, *, ScalarType? dtype=None) -> (Tensor, "
+      "Tensor, "
       "Tensor)");
   m.def(
-      "layer_norm_backward(Tensor dy, Tensor x, Tensor weight, Tensor mean, Tensor inverse, *, Tensor? more_dx=None) -> "
+      "layer_norm_backward(Tensor dy, Tensor x, Tensor weight, Tensor mean, Tensor inverse, *, Tensor? more_dx=None) "
+      "-> "
       "(Tensor, Tensor, Tensor)");
   m.def("embedding(Tensor tokens, Tensor weight) -> Tensor");
   m.def("embedding_backward(Tensor dy, Tensor tokens, SymInt vocabulary) -> Tensor");
@@ -165,8 +180,8 @@ Tensor gelu(const Tensor& x, double p, const Tensor& generator, int64_t layer, b
   return op.call(x, p, generator, layer, tied);
 }
 
-Tensor glu(const Tensor& z, const OptionalTensor& residual, double p, const Tensor& generator, int64_t layer,
-           bool tied, const OptionalTensor& bias) {
+Tensor glu(const Tensor& z, const OptionalTensor& residual, double p, const Tensor& generator, int64_t layer, bool tied,
+           const OptionalTensor& bias) {
   RTF_OPERATOR("glu", Tensor, const Tensor&, const OptionalTensor&, double, const Tensor&, int64_t, bool,
                const OptionalTensor&);
   return op.call(z, residual, p, generator, layer, tied, bias);
@@ -183,8 +198,8 @@ Triple batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
 Triple batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
                            const Tensor& variance, double eps, const OptionalTensor& more_dy,
                            const OptionalTensor& more_dx) {
-  RTF_OPERATOR("batch_norm_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-               const Tensor&, double, const OptionalTensor&, const OptionalTensor&);
+  RTF_OPERATOR("batch_norm_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+               double, const OptionalTensor&, const OptionalTensor&);
   return op.call(dy, x, weight, mean, variance, eps, more_dy, more_dx);
 }
 
@@ -197,8 +212,8 @@ Triple layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
 
 Triple layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
                            const Tensor& inverse, const OptionalTensor& more_dx) {
-  RTF_OPERATOR("layer_norm_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-               const Tensor&, const OptionalTensor&);
+  RTF_OPERATOR("layer_norm_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+               const OptionalTensor&);
   return op.call(dy, x, weight, mean, inverse, more_dx);
 }
 

@@ -56,8 +56,9 @@ def kernels(length, channels, order):
 def layer(dtype, batch, length, channels, order):
     kernel = ops.kernel(*coefficients(2 * channels, channels, order), length).view(2, channels, length)
     u = signal(batch, length, channels, dtype)
+    turned = u.detach().contiguous().requires_grad_()
     backward(ops.convolve(u, kernel[0]), ops.convolve(u, kernel, True, lengths=some_lengths(batch, length)),
-             ops.convolve(u[:1], kernel[0], offsets=offsets_of(length)))  # fmt: skip
+             ops.convolve(u[:1], kernel[0], offsets=offsets_of(length)), ops.convolve(turned, kernel[0]))  # fmt: skip
 
 
 def exact(length, order):
@@ -93,6 +94,7 @@ def recurrence(dtype, batch, length, channels, order, groups=1):
     backward(*ops.filter(u[:1], a, b, h0, offsets=offsets_of(length)))
     backward(*ops.prefill(u, a, b, h0, state))
     backward(*ops.step(u[:, 0], a, b, h0, state))
+    backward(*ops.monic(parameter(groups, order + 1), parameter(1, order + 2), channels))
 
 
 def norms(dtype, batch, length, channels):

@@ -206,7 +206,7 @@ def test_forward_mode_says_why_not():
     with pytest.raises(NotImplementedError, match=r"\[rtf::lfilter\] has no forward-mode derivative; reverse mode has one"):
         torch.func.jvp(lambda x: rtf.lfilter(x, torch.tensor([1.0, -0.5]), torch.tensor([1.0])), (torch.randn(4),), (torch.ones(4),))
     layer = rtf.RTF(3, 4, 8)
-    with pytest.raises(NotImplementedError, match=r"\[rtf::convolve\] has no forward-mode derivative"):
+    with pytest.raises(NotImplementedError, match=r"\[rtf::wrapped_convolve\] has no forward-mode derivative"):
         torch.func.jvp(layer, (torch.randn(1, 8, 3),), (torch.ones(1, 8, 3),))
 
 

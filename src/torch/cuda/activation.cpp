@@ -53,7 +53,7 @@ Tensor map(const char* operation, const Tensor& x, const OptionalTensor& dy, dou
   const Device device(x);
   arguments.stream = device;
   if (result.numel() > 0) call([&] { compute(arguments); });
-  return as_result(result.view(x.sizes()), x, x.scalar_type());
+  return as_result(result.view(x.sizes()), x, x.scalar_type(), device);
 }
 
 Tensor dropout_cuda(const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied) {
@@ -113,7 +113,7 @@ Tensor glu_cuda(const Tensor& z, const OptionalTensor& residual, double p, const
   const Device device(z);
   arguments.stream = device;
   if (y.numel() > 0) call([&] { cuda::glu(arguments); });
-  return as_result(y.view(sizes), z, wanted);
+  return as_result(y.view(sizes), z, wanted, device);
 }
 
 Pair glu_backward_cuda(const Tensor& dy, const Tensor& z, double p, const Tensor& generator, int64_t layer, bool tied,
@@ -132,13 +132,12 @@ Pair glu_backward_cuda(const Tensor& dy, const Tensor& z, double p, const Tensor
   arguments.stream = device;
   if (dz.numel() > 0) {
     if (bias) space = workspace(cuda::glu_backward_workspace_bytes(arguments), z);
-    call([&] {
-      cuda::glu_backward(arguments, bias ? to_bias.data_ptr() : nullptr, bias ? space.data_ptr() : nullptr);
-    });
+    call(
+        [&] { cuda::glu_backward(arguments, bias ? to_bias.data_ptr() : nullptr, bias ? space.data_ptr() : nullptr); });
   } else {
     to_bias.zero_();
   }
-  return {as_result(dz.view(z.sizes()), z, z.scalar_type()), bias ? to_bias.to(bias->scalar_type()) : to_bias};
+  return {as_result(dz.view(z.sizes()), z, z.scalar_type(), device), bias ? to_bias.to(bias->scalar_type()) : to_bias};
 }
 
 }  // namespace

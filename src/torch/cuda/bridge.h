@@ -27,8 +27,24 @@ void check_device(const char* operation, const char* what, const at::Tensor& ten
 // (batch, length, channels) with the samples of a row side by side, copied only where they are not.
 at::Tensor length_last(const at::Tensor& signal);
 
+// as_result() of values on the GPU.
+at::Tensor as_result(const at::Tensor& values, const at::Tensor& x, at::ScalarType type, const Device& device);
+
 // Memory for one call on the current stream, from torch's allocator.
 at::Tensor workspace(std::size_t bytes, const at::Tensor& on);
+
+// Memory for one call in pieces: one allocation takes the host as long as a launch.
+class Pieces {
+ public:
+  // How far from the begin a new piece lies.
+  std::size_t add(std::size_t bytes);
+  void allocate(const at::Tensor& on) { memory_ = workspace(bytes_, on); }
+  void* at(std::size_t piece) const { return static_cast<std::byte*>(memory_.data_ptr()) + piece; }
+
+ private:
+  std::size_t bytes_ = 0;
+  at::Tensor memory_;
+};
 
 // Of the sizes of `signal`, with the samples of a row side by side.
 at::Tensor empty_length_last(const at::Tensor& signal, at::ScalarType type);

@@ -10,6 +10,7 @@
 #include <limits>
 #include <string_view>
 
+#include "cuda/transpose.h"
 #include "torch/convolution.h"
 #include "torch/cuda/bridge.h"
 #include "torch/dispatch.h"
@@ -36,7 +37,7 @@ Path path_of(const char* operation) {
 
 // What both directions of the operator need, checked.
 struct Arguments {
-  Tensor u, kernel;               // samples side by side; float32, or float64 when u is
+  Tensor u, kernel;               // the kernel float32, or float64 when u is
   Tensor lengths, offsets;        // int64 on the device of u, or undefined
   std::vector<std::size_t> cuts;  // offsets on the host
   bool unfused;
@@ -47,7 +48,7 @@ struct Arguments {
     const at::ScalarType type = compute_type(operation, u_.scalar_type());
     check_convolution(operation, u_, kernel_, bidirectional, lengths_, offsets_);
     check_device(operation, "the kernel", kernel_, "u", u_);
-    u = length_last(u_);
+    u = u_;
     kernel = kernel_.to(type).contiguous();
     if (lengths_) lengths = device_lengths(operation, *lengths_);
     cuts = offsets_of(operation, offsets_, u.size(1));
@@ -92,9 +93,38 @@ struct Arguments {
   }
 };
 
-cuda::Signal rows(const Tensor& length_last) {
-  return {length_last.data_ptr(), length_last.stride(0), length_last.stride(2)};
-}
+// A signal as rows of samples that lie side by side: itself, or turned over in a piece of memory.
+class Rows {
+ public:
+  Rows(const Tensor& x, Pieces& pieces) : x_(x.is_contiguous() ? x : length_last(x)), pieces_(pieces) {
+    if (x_.stride(1) != 1 && x_.size(1) > 1) piece_ = pieces.add(x_.nbytes());
+  }
+
+  // Where they are to be written.
+  cuda::Signal rows() const {
+    if (piece_) return {pieces_.at(*piece_), x_.size(1) * x_.size(2), x_.size(1)};
+    return {x_.data_ptr(), x_.stride(0), x_.stride(2)};
+  }
+  // Where they are to be read.
+  cuda::Signal read(cudaStream_t stream) const {
+    if (piece_)
+      cuda::transpose(x_.const_data_ptr(), pieces_.at(*piece_), x_.size(0), x_.size(1), x_.size(2), x_.element_size(),
+                      stream);
+    return rows();
+  }
+  // What was written, as the signal.
+  Tensor written(cudaStream_t stream) const {
+    if (piece_)
+      cuda::transpose(pieces_.at(*piece_), x_.mutable_data_ptr(), x_.size(0), x_.size(2), x_.size(1), x_.element_size(),
+                      stream);
+    return x_;
+  }
+
+ private:
+  Tensor x_;
+  const Pieces& pieces_;
+  std::optional<std::size_t> piece_;
+};
 
 // By torch's transforms, padded to twice the length: any type, any length.
 class Unfused {
@@ -174,14 +204,15 @@ Tensor convolve_cuda(const Tensor& u, const Tensor& kernel, bool bidirectional, 
                      const OptionalTensor& offsets) {
   const Arguments at("convolve", u, kernel, bidirectional, lengths, offsets);
   const Device device(u);
-  const auto result = [&](const Tensor& y) { return as_result(y, u, u.scalar_type()); };
   if (at.empty()) return empty_result(u, u.scalar_type()).zero_();
-  if (at.unfused) return result(Unfused(at).convolve());
+  if (at.unfused) return as_result(Unfused(at).convolve(), u, u.scalar_type(), device);
   return call([&] {
-    const Tensor y = empty_length_last(u, u.scalar_type());
-    const Tensor space = workspace(cuda::convolve_workspace_bytes(at.sizes), u);
-    cuda::convolve(at.sizes, rows(at.u), at.kernel.const_data_ptr<float>(), rows(y), space.data_ptr(), device);
-    return result(y);
+    Pieces pieces;
+    const Rows in(u, pieces), out(empty_result(u, u.scalar_type()), pieces);
+    const std::size_t space = pieces.add(cuda::convolve_workspace_bytes(at.sizes));
+    pieces.allocate(u);
+    cuda::convolve(at.sizes, in.read(device), at.kernel.const_data_ptr<float>(), out.rows(), pieces.at(space), device);
+    return out.written(device);
   });
 }
 
@@ -194,17 +225,20 @@ Pair convolve_backward_cuda(const Tensor& dy, const Tensor& u, const Tensor& ker
   if (at.empty())
     return {empty_result(u, u.scalar_type()).zero_(),
             at::zeros_like(kernel, kernel.options(), at::MemoryFormat::Contiguous)};
-  const Tensor gradient = length_last(dy.to(u.scalar_type()));
+  const Tensor gradient = dy.to(u.scalar_type());
   if (at.unfused) {
     auto [du, dk] = Unfused(at).backward(gradient);
-    return {as_result(du, u, u.scalar_type()), dk.to(kernel.scalar_type())};
+    return {as_result(du, u, u.scalar_type(), device), dk.to(kernel.scalar_type())};
   }
   return call([&]() -> Pair {
-    const Tensor du = empty_length_last(u, u.scalar_type()), dk = at::empty_like(at.kernel);
-    const Tensor space = workspace(cuda::convolve_backward_workspace_bytes(at.sizes), u);
-    cuda::convolve_backward(at.sizes, rows(gradient), rows(at.u), at.kernel.const_data_ptr<float>(), rows(du),
-                            dk.data_ptr<float>(), space.data_ptr(), device);
-    return {as_result(du, u, u.scalar_type()), dk.to(kernel.scalar_type())};
+    const Tensor dk = at::empty(at.kernel.sizes(), at.kernel.options());
+    Pieces pieces;
+    const Rows from(gradient, pieces), in(u, pieces), du(empty_result(u, u.scalar_type()), pieces);
+    const std::size_t space = pieces.add(cuda::convolve_backward_workspace_bytes(at.sizes));
+    pieces.allocate(u);
+    cuda::convolve_backward(at.sizes, from.read(device), in.read(device), at.kernel.const_data_ptr<float>(), du.rows(),
+                            dk.mutable_data_ptr<float>(), pieces.at(space), device);
+    return {du.written(device), dk.to(kernel.scalar_type())};
   });
 }
 

@@ -110,7 +110,7 @@ Pair filter_cuda(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor
   const Tensor end = at::empty(state, in_double);
   run.filter.final_state = end.mutable_data_ptr<double>();
   call([&] { cuda::filter(run.filter, device); });
-  return {as_result(run.y, u, u.scalar_type()), end};
+  return {as_result(run.y, u, u.scalar_type(), device), end};
 }
 
 Quintuple filter_backward_cuda(const Tensor& dy, const OptionalTensor& dstate, const Tensor& u, const Tensor& a,
@@ -160,7 +160,7 @@ Quintuple filter_backward_cuda(const Tensor& dy, const OptionalTensor& dstate, c
                                       .initial_gradient = dstart.mutable_data_ptr<double>()};
   const Tensor memory = workspace(cuda::filter_backward_workspace(backward), u);
   call([&] { cuda::filter_backward(backward, memory.mutable_data_ptr(), device); });
-  return {as_result(du, u, u.scalar_type()), da, db, dh0, dstart};
+  return {as_result(du, u, u.scalar_type(), device), da, db, dh0, dstart};
 }
 
 // What layers ask to choose between a filter and a convolution.

@@ -1,5 +1,7 @@
 // kernel and exact_kernel on the GPU. Nothing here waits for the device, so a CUDA graph can hold it; the values that
 // the CPU operators refuse (a denominator that vanishes, a response that overflows) come out not finite.
+#include "torch/cuda/kernel.h"
+
 #include <ATen/Functions.h>
 #include <torch/library.h>
 
@@ -133,21 +135,36 @@ Tensor kernel_cuda(const Tensor& a, const Tensor& b, const Tensor& h0, int64_t l
   });
 }
 
-Triple kernel_backward_cuda(const Tensor& dk, const Tensor& a, const Tensor& b, const Tensor& h0) {
+}  // namespace
+
+void kernel_backward_into(const Tensor& dk, const Tensor& a, const Tensor& b, const Tensor& h0, const Tensor& da,
+                          const Tensor& db, const Tensor& dh0) {
   check_arguments("kernel_backward", a, b, h0);
   const int64_t length = check_gradient("kernel_backward", dk, b);
   compute_type("kernel_backward", dk.scalar_type());
   const Device device(b);
   const Tensor gradient = dk.contiguous(), a_row = a.contiguous(), b_row = b.contiguous();
-  if (!cuda::wrapped_kernel_serves(length)) return kernel_backward_by_transforms(gradient, a_row, b_row, h0);
-  return call([&] {
+  if (!cuda::wrapped_kernel_serves(length)) {
+    const auto [to_a, to_b, to_h0] = kernel_backward_by_transforms(gradient, a_row, b_row, h0);
+    da.copy_(to_a);
+    db.copy_(to_b);
+    dh0.copy_(to_h0);
+    return;
+  }
+  call([&] {
     const auto sizes = sizes_of(a, b, length);
-    const Tensor da = empty_contiguous(a), db = empty_contiguous(b), dh0 = empty_contiguous(h0);
     const Tensor scratch = workspace(cuda::wrapped_kernel_vjp_workspace(sizes), b);
     cuda::wrapped_kernel_vjp(sizes, numbers(gradient), numbers(a_row), numbers(b_row), numbers(da), numbers(db),
                              numbers(dh0), scratch.data_ptr(), device);
-    return Triple{da, db, dh0};
   });
+}
+
+namespace {
+
+Triple kernel_backward_cuda(const Tensor& dk, const Tensor& a, const Tensor& b, const Tensor& h0) {
+  const Tensor da = empty_contiguous(a), db = empty_contiguous(b), dh0 = empty_contiguous(h0);
+  kernel_backward_into(dk, a, b, h0, da, db, dh0);
+  return {da, db, dh0};
 }
 
 // --- The exact response: power series in float64 --------------------------------------------------------------------

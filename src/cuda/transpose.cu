@@ -1,0 +1,69 @@
+#include <algorithm>
+
+#include "cuda/elements.h"
+#include "cuda/launch.h"
+#include "cuda/transpose.h"
+
+namespace rtf::cuda {
+namespace {
+
+constexpr int side = 64, lanes = 32, warps = 8;
+
+// A block turns squares of 64 x 64 numbers over, by way of shared memory: a warp reads and writes 32 neighbours at a
+// time. All that a thread reads is asked for before the first is waited for.
+template <class T>
+__global__ void __launch_bounds__(lanes* warps)
+    transpose_kernel(const T* from, T* to, int64_t batch, int64_t rows, int64_t columns) {
+  __shared__ T square[side][side + 1];  // one more: neither way meets a bank of the memory twice
+  const int lane = threadIdx.x, warp = threadIdx.y;
+  const int64_t across = ceil_div(columns, side);
+  const int64_t row = blockIdx.x / across * side, column = blockIdx.x % across * side;
+  for (int64_t matrix = blockIdx.y; matrix < batch; matrix += gridDim.y) {
+    const T* const in = from + matrix * rows * columns;
+    T* const out = to + matrix * rows * columns;
+    T near[side / warps][side / lanes];
+#pragma unroll
+    for (int i = 0; i < side / warps; ++i)
+#pragma unroll
+      for (int j = 0; j < side / lanes; ++j) {
+        const int64_t r = row + warp + i * warps, c = column + lane + j * lanes;
+        if (r < rows && c < columns) near[i][j] = in[r * columns + c];
+      }
+#pragma unroll
+    for (int i = 0; i < side / warps; ++i)
+#pragma unroll
+      for (int j = 0; j < side / lanes; ++j) square[warp + i * warps][lane + j * lanes] = near[i][j];
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < side / warps; ++i)
+#pragma unroll
+      for (int j = 0; j < side / lanes; ++j) {
+        const int64_t c = column + warp + i * warps, r = row + lane + j * lanes;
+        if (r < rows && c < columns) out[c * rows + r] = square[lane + j * lanes][warp + i * warps];
+      }
+    __syncthreads();
+  }
+}
+
+template <class T>
+void run(const void* from, void* to, int64_t batch, int64_t rows, int64_t columns, cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>(ceil_div(rows, side) * ceil_div(columns, side)),
+                  static_cast<unsigned>(std::min<int64_t>(batch, 65535)));
+  launch("transpose", transpose_kernel<T>, grid, dim3(lanes, warps), 0, stream, static_cast<const T*>(from),
+         static_cast<T*>(to), batch, rows, columns);
+}
+
+}  // namespace
+
+void transpose(const void* from, void* to, int64_t batch, int64_t rows, int64_t columns, std::size_t number_bytes,
+               cudaStream_t stream) {
+  if (batch * rows * columns == 0) return;
+  if (number_bytes == 2)
+    run<std::uint16_t>(from, to, batch, rows, columns, stream);
+  else if (number_bytes == 4)
+    run<std::uint32_t>(from, to, batch, rows, columns, stream);
+  else
+    run<std::uint64_t>(from, to, batch, rows, columns, stream);
+}
+
+}  // namespace rtf::cuda
