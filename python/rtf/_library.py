@@ -26,15 +26,19 @@ def constant_in_graphs(function: Callable[P, R]) -> Callable[P, R]:
 def _load() -> None:
     folder = Path(_core.__file__).parent
     load: Any = torch.ops.load_library
-    if not (folder / "librtf_torch.so").exists():
-        raise ImportError("rtf was built without PyTorch; install it again where PyTorch is")
-    try:
-        load(folder / "librtf_torch.so")
-    except OSError as error:
-        why = str(error).splitlines()[0]
-        raise ImportError(f"rtf was built for another PyTorch than {torch.__version__}; install it again ({why})") from None
+    # Who has loaded them from elsewhere, a build of C++ say, keeps those: a second library would end the process.
+    if not hasattr(torch.ops.rtf, "kernel"):
+        if not (folder / "librtf_torch.so").exists():
+            raise ImportError("rtf was built without PyTorch; install it again where PyTorch is")
+        try:
+            load(folder / "librtf_torch.so")
+        except OSError as error:
+            why = str(error).splitlines()[0]
+            raise ImportError(f"rtf was built for another PyTorch than {torch.__version__}; install it again ({why})") from None
     on_gpu = folder / "librtf_torch_cuda.so"
     if not torch.cuda.is_available() or not on_gpu.exists():
+        return
+    if torch._C._dispatch_has_kernel_for_dispatch_key("rtf::kernel", "CUDA"):
         return
     try:
         load(on_gpu)

@@ -77,6 +77,14 @@ print(time.process_time() - begin)
     assert min(float(run(code).stdout) for _ in range(5)) < 0.3
 
 
+def test_operators_that_are_there_are_not_loaded_again(tmp_path):
+    need_torch_half()
+    copied = shutil.copy(FOLDER / "librtf_torch.so", tmp_path)
+    done = run(f"import torch\ntorch.ops.load_library({str(copied)!r})\n"
+               "import rtf\nprint(rtf.lfilter(torch.ones(2), [1, -0.5], [1]).tolist())")  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "[1.0, 1.5]\n"), done.stderr
+
+
 def test_names():
     assert dir(rtf) == sorted(rtf.__all__)
     assert [name for name in rtf.__all__ if name not in ("RTF", "nn", "load", "plot") and not hasattr(rtf, name)] == []
