@@ -165,6 +165,8 @@ def test_opcheck(torch_ops, sizes):
         ("group_delay", (a, b, h0, torch.linspace(0, 3, 5)), {}),
         ("rational", (sigma[:, None] + 1, b), {}),
         ("monic", (a + 2, b, b.shape[0]), {}),
+        ("monic", ((a + 2).t().contiguous().t(), b, b.shape[0]), {}),
+        ("monic", (a[:, :1] + 2, b, b.shape[0]), {}),
         ("monic", (a[0] + 2, b[0, :1], b.shape[0]), {}),
         ("release_numerator", (a, b, length), {}),
         ("release_convolve", (u, k2[..., :length]), {}),
@@ -465,6 +467,13 @@ def test_refusals(torch_ops):
         (lambda: torch_ops.spread(u, h0, h0), r"\[rtf::spread\] x, weight and bias have shapes \[2, 7, 4\]"),
         (lambda: torch_ops.embedding(u, b), r"\[rtf::embedding\] tokens, Double, and weight have shapes"),
         (lambda: torch_ops.glu(u, None, 0.0, torch.tensor(GENERATOR), 0, bias=h0[:3]), r"\[rtf::glu\] the bias has shape \[3\]"),
+        (lambda: torch_ops.monic(a[0], b[:2], 4), r"\[rtf::monic\] a and b have shapes \[3\] and \[2, 3\] and there are 4"),
+        (lambda: torch_ops.monic(b[:3], b, 4), r"\[rtf::monic\] a and b have shapes \[3, 3\] and \[4, 3\]"),
+        (lambda: torch_ops.monic(a[:, :0], b, 4), r"\[rtf::monic\] a and b have shapes \[2, 0\]"),
+        (lambda: torch_ops.monic_backward(a, b, h0, a, b), r"\[rtf::monic_backward\] da and db have shapes \[2, 3\] and \[4, 3\]"),
+        (lambda: torch_ops.wrapped_convolve(u, b, None, h0, 9), r"\[rtf::wrapped_convolve\] a and b in one have shape \[4, 3\]"),
+        (lambda: torch_ops.wrapped_convolve(u, b, None, h0[0], 9), r"\[rtf::wrapped_convolve\] a and b in one .* h0 has \[\]"),
+        (lambda: torch_ops.wrapped_convolve(u, a[:1], b[:3], h0[:3], 9, True), r"\[rtf::wrapped_convolve\] the kernels have shape \[3"),
         (lambda: torch_ops.montel(a, a), r"\[rtf::montel\] alpha and sigma have shapes"),
     ]  # fmt: skip
     for call, message in table:

@@ -2,8 +2,8 @@
 //
 // Samples are float32, float64 or bfloat16 (arithmetic in float32); coefficients a (denominators, order),
 // b (channels, order), h0 (channels) of any of these; states (batch, channels, order) are float64 whatever the samples.
-// `lengths` (batch), int64: samples from lengths[s] on are read as zero. `offsets` (sequences + 1), int64: u has batch 1
-// and holds sequence s in [offsets[s], offsets[s + 1]) of its length, each on its own.
+// `lengths` (batch), int64: samples from lengths[s] on are read as zero. `offsets` (sequences + 1), int64: u has batch
+// 1 and holds sequence s in [offsets[s], offsets[s + 1]) of its length, each on its own.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,15 +19,21 @@ using OptionalTensor = std::optional<at::Tensor>;
 // Algorithm 1: the wrapped kernel of a numerator trained at `length`, (channels, length).
 Tensor kernel(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length);
 
+// convolve() with the kernel() of a, b and h0, twice as many rows of each when bidirectional, and that kernel, without
+// a gradient: one node of autograd. Without b, a holds the denominators and then a numerator for each entry of h0.
+std::tuple<Tensor, Tensor> wrapped_convolve(const Tensor& u, const Tensor& a, const OptionalTensor& b, const Tensor& h0,
+                                            c10::SymInt length, bool bidirectional = false,
+                                            const OptionalTensor& lengths = {});
+
 // The first `length` samples of the impulse response of a plain numerator, (channels, length).
 Tensor exact_kernel(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length);
 
-// Kernels of diagonal systems, (rows, length), real: 2 Re sum_j c_j z_j^t over the pairs of (rows, pairs), both complex.
-// In double, or on the GPU in the type of c; log_z in complex128 keeps the digits of large powers.
+// Kernels of diagonal systems, (rows, length), real: 2 Re sum_j c_j z_j^t over the pairs of (rows, pairs), both
+// complex. In double, or on the GPU in the type of c; log_z in complex128 keeps the digits of large powers.
 Tensor vandermonde(const Tensor& c, const Tensor& log_z, c10::SymInt length);
 
-// sum_j v_j / (i s - l_j) + conj(v_j) / (i s - conj(l_j)) at every point s: v (rows, sums, pairs), poles l (rows, pairs),
-// points (points), result (rows, sums, points).
+// sum_j v_j / (i s - l_j) + conj(v_j) / (i s - conj(l_j)) at every point s: v (rows, sums, pairs), poles l (rows,
+// pairs), points (points), result (rows, sums, points).
 Tensor cauchy(const Tensor& v, const Tensor& poles, const Tensor& points);
 
 // kernel is (channels, samples), or (2, channels, samples) when bidirectional: forward, then backward.
@@ -48,9 +54,10 @@ std::tuple<Tensor, Tensor> step(const Tensor& u, const Tensor& a, const Tensor& 
 std::tuple<Tensor, Tensor> prefill(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0,
                                    const OptionalTensor& state = {}, const OptionalTensor& lengths = {});
 
-// scipy.signal.lfilter(b, a, x, zi=zi) along the last dimension of x (..., length): y and, with return_zf, the final state
-// in SciPy's transposed form, float64 (..., order). Coefficients (coefficients) for all rows, or (channels, coefficients)
-// for x (..., channels, length). With h0 they start at a_1 and b_1: H = h0 + (b_1 w + ...) / (1 + a_1 w + ...).
+// scipy.signal.lfilter(b, a, x, zi=zi) along the last dimension of x (..., length): y and, with return_zf, the final
+// state in SciPy's transposed form, float64 (..., order). Coefficients (coefficients) for all rows, or (channels,
+// coefficients) for x (..., channels, length). With h0 they start at a_1 and b_1: H = h0 + (b_1 w + ...) / (1 + a_1 w +
+// ...).
 std::tuple<Tensor, Tensor> lfilter(const Tensor& x, const Tensor& a, const Tensor& b, const OptionalTensor& h0 = {},
                                    const OptionalTensor& zi = {}, bool return_zf = false);
 

@@ -120,7 +120,7 @@ class RTF(nn.Module):
         if self.constraint_flag:
             self.scalar = nn.Parameter(torch.rand(num_a if quirks == "release" else self.a_channels))
         self.dropout = nn.Dropout(dropout)
-        self._used: tuple[Tensor, int] | None = None
+        self._used: Tensor | int | None = None
         self._running: tuple[list[tuple[Tensor, int]], tuple[Tensor, Tensor, Tensor]] | None = None
 
     @property
@@ -145,21 +145,18 @@ class RTF(nn.Module):
         length = self.L if L is None else L
         self._check_length(length)
         a, b = self.ab.split((self.a_channels, self.h_0.shape[0]))
-        return self._joined(ops.kernel(self.a_constraint(a), b, self.h_0, self._points), length)
+        k: Tensor = ops.kernel(self.a_constraint(a), b, self.h_0, self._points)[:, :length]
+        return torch.cat((k[: self.D], k[self.D :].flip(-1)), dim=-1) if self.bdir else k
 
     def _check_length(self, length: int) -> None:
         if not 1 <= length <= self.L:
             raise ValueError(f"[rtf::RTF] a sequence of {length} samples; the layer takes 1 to {self.L}")
 
-    def _joined(self, rows: Tensor, length: int) -> Tensor:
-        """Kernels (directions * d_model, ...) as the published code has them."""
-        k = rows[:, :length]
-        return torch.cat((k[: self.D], k[self.D :].flip(-1)), dim=-1) if self.bdir else k
-
     @property
     def k(self) -> Tensor | None:
-        """The kernels of the last `forward`, without a gradient; `get_k` has one."""
-        return None if self._used is None else self._joined(*self._used).detach()
+        """The kernels of the last `forward`: after its dropout, or else of the layer as it is now."""
+        used: Tensor | int | None = self.__dict__.get("_used")
+        return self.get_k(used) if isinstance(used, int) else used
 
     def forward(self, u: Tensor, **kwargs: Any) -> Tensor:
         """u (batch, length, d_model), of any length up to trunc_len -> y of the same shape.
@@ -171,17 +168,18 @@ class RTF(nn.Module):
         self._check_length(length)
         x = u.float() if u.dtype == torch.float16 else u
         wrong = self.quirks == "release" and self.bdir and length % 2 == 1
-        if not wrong and (self.dropout.p == 0 or not self.training):
-            a, b = (self.ab, None) if self.scalar is None else (self.a, self.ab[self.a_channels :])
-            y, rows = ops.wrapped_convolve(x, a, b, self.h_0, self._points, self.bdir)
-        else:
-            rows = taps = self.dropout(self.get_k(length))
+        drop = self.dropout
+        drops = not isinstance(drop, nn.Dropout) or (drop.training and drop.p > 0)
+        if drops or wrong:
+            k = taps = drop(self.get_k(length))
             if self.bdir:
-                forward, backward = rows.chunk(2, -1)
+                forward, backward = k.chunk(2, -1)
                 taps = torch.stack((forward, backward.flip(-1)))
-                rows = taps.flatten(0, 1)
             y = ops.release_convolve(x, taps) if wrong else ops.convolve(x, taps, self.bdir)
-        self._used = rows, length
+        else:
+            a, b = (self.ab, None) if self.scalar is None else (self.a, self.ab[self.a_channels :])
+            y, _ = ops.wrapped_convolve(x, a, b, self.h_0, self._points, self.bdir)
+        self._used = k if drops else length
         found: Tensor = y.to(u.dtype)
         return found
 

@@ -51,8 +51,7 @@ __device__ double sum_of_lanes(double x) {
   return x;
 }
 
-// A block has a denominator and its channels. With g_k = db_k / a_0, the gradient to h0 is dh0 - sum_k g_k a_k =: e,
-// and b_k gets g_k, b_0 e / a_0, a_k - g_k h0, a_0 - e h0 / a_0 - sum_k g_k b_k of the result, beside what da gives.
+// A block has a denominator and its channels; the equations stand in torch/rational.cpp.
 __global__ void __launch_bounds__(threads)
     monic_vjp_kernel(const __grid_constant__ Monic p, const double* da, const double* db, const double* dh0,
                      double* gains, Numbers to_a, Numbers to_b) {

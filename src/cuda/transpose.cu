@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <string>
 
 #include "cuda/elements.h"
 #include "cuda/launch.h"
 #include "cuda/transpose.h"
+#include "rtf/error.h"
 
 namespace rtf::cuda {
 namespace {
@@ -14,7 +16,7 @@ constexpr int side = 64, lanes = 32, warps = 8;
 template <class T>
 __global__ void __launch_bounds__(lanes* warps)
     transpose_kernel(const T* from, T* to, int64_t batch, int64_t rows, int64_t columns) {
-  __shared__ T square[side][side + 1];  // one more: neither way meets a bank of the memory twice
+  __shared__ T square[side][side + 1];  // one more: of 4 and 8 bytes, neither way meets a bank of the memory twice
   const int lane = threadIdx.x, warp = threadIdx.y;
   const int64_t across = ceil_div(columns, side);
   const int64_t row = blockIdx.x / across * side, column = blockIdx.x % across * side;
@@ -62,8 +64,10 @@ void transpose(const void* from, void* to, int64_t batch, int64_t rows, int64_t 
     run<std::uint16_t>(from, to, batch, rows, columns, stream);
   else if (number_bytes == 4)
     run<std::uint32_t>(from, to, batch, rows, columns, stream);
-  else
+  else if (number_bytes == 8)
     run<std::uint64_t>(from, to, batch, rows, columns, stream);
+  else
+    throw Error(ErrorCode::unsupported, "transpose", "numbers of " + std::to_string(number_bytes) + " bytes");
 }
 
 }  // namespace rtf::cuda

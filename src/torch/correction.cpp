@@ -4,8 +4,9 @@
 #include <torch/library.h>
 
 #include "torch/bridge.h"
-#include "torch/dispatch.h"
+#include "torch/convolution.h"
 #include "torch/filter.h"
+#include "torch/kernel.h"
 #include "torch/tape.h"
 
 namespace rtf::ops {
@@ -61,22 +62,10 @@ Triple backward_meta(const Tensor&, const Tensor&, const Tensor& a, const Tensor
 
 // Both maps end in the first n terms of (1, a) * h, h (channels, n): the gradient of that product to h and to a.
 Pair product_gradient(const Tensor& gradient, const Tensor& h, const Tensor& a) {
-  RTF_OPERATOR("convolve_backward", Pair, const Tensor&, const Tensor&, const Tensor&, bool, const OptionalTensor&,
-               const OptionalTensor&);
   const auto signal = [](const Tensor& rows) { return rows.t().unsqueeze(0); };
   const Tensor denominator = at::constant_pad_nd(spread_rows(a, h.sym_size(0)), {1, 0}, 1);
-  const auto [dh, ddenominator] = op.call(signal(gradient), signal(h), denominator, false, std::nullopt, std::nullopt);
+  const auto [dh, ddenominator] = convolve_backward(signal(gradient), signal(h), denominator, false);
   return {dh.squeeze(0).t(), gathered_rows(ddenominator.slice(1, 1), a.sym_size(0))};
-}
-
-Triple kernel_backward(const Tensor& dk, const Tensor& a, const Tensor& b, const Tensor& h0) {
-  RTF_OPERATOR("kernel_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&);
-  return op.call(dk, a, b, h0);
-}
-
-Triple exact_kernel_backward(const Tensor& dk, const Tensor& a, const Tensor& b, const Tensor& h0) {
-  RTF_OPERATOR("exact_kernel_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&);
-  return op.call(dk, a, b, h0);
 }
 
 // correct_backward in differentiable operations, of float64. Past the length the response is that of the rounds before

@@ -11,6 +11,7 @@ namespace rtf::ops {
 
 using Pair = std::tuple<Tensor, Tensor>;
 using Triple = std::tuple<Tensor, Tensor, Tensor>;
+using Quadruple = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
 // The operator of a schema.
 template <class Signature>

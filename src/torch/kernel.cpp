@@ -7,10 +7,22 @@
 #include "torch/bridge.h"
 #include "torch/dispatch.h"
 #include "torch/filter.h"
+#include "torch/kernel.h"
 #include "torch/plan_cache.h"
 #include "torch/tape.h"
 
 namespace rtf::ops {
+
+Triple kernel_backward(const Tensor& dk, const Tensor& a, const Tensor& b, const Tensor& h0) {
+  RTF_OPERATOR("kernel_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&);
+  return op.call(dk, a, b, h0);
+}
+
+Triple exact_kernel_backward(const Tensor& dk, const Tensor& a, const Tensor& b, const Tensor& h0) {
+  RTF_OPERATOR("exact_kernel_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&);
+  return op.call(dk, a, b, h0);
+}
+
 namespace {
 
 // Kernels of bfloat16 coefficients are float32: a convolution never runs in less.
@@ -97,32 +109,23 @@ Triple kernel_backward_meta(const Tensor&, const Tensor& a, const Tensor& b, con
 }
 
 using KernelOperator = Tensor (*)(const Tensor&, const Tensor&, const Tensor&, c10::SymInt);
-using KernelBackward = c10::TypedOperatorHandle<Triple(const Tensor&, const Tensor&, const Tensor&, const Tensor&)>;
+using KernelBackward = decltype(&kernel_backward);
 
-Tensor taped(const char* operation, KernelOperator forward, const KernelBackward& backward, const Tensor& a,
-             const Tensor& b, const Tensor& h0, const c10::SymInt& length) {
+Tensor taped(const char* operation, KernelOperator forward, KernelBackward backward, const Tensor& a, const Tensor& b,
+             const Tensor& h0, const c10::SymInt& length) {
   return record(
       operation, {a, b, h0}, {a, b, h0}, [&] { return variable_list{forward(a, b, h0, length)}; },
       [backward](const variable_list& saved, const variable_list& gradients) -> variable_list {
-        auto [da, db, dh0] = backward.call(gradients[0], saved[0], saved[1], saved[2]);
+        auto [da, db, dh0] = backward(gradients[0], saved[0], saved[1], saved[2]);
         return {da, db, dh0};
       })[0];
 }
 
-const KernelBackward& kernel_backward() {
-  RTF_OPERATOR("kernel_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&);
-  return op;
-}
-const KernelBackward& exact_kernel_backward() {
-  RTF_OPERATOR("exact_kernel_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&);
-  return op;
-}
-
 Tensor kernel_autograd(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length) {
-  return taped("kernel", kernel, kernel_backward(), a, b, h0, length);
+  return taped("kernel", kernel, kernel_backward, a, b, h0, length);
 }
 Tensor exact_kernel_autograd(const Tensor& a, const Tensor& b, const Tensor& h0, c10::SymInt length) {
-  return taped("exact_kernel", exact_kernel, exact_kernel_backward(), a, b, h0, length);
+  return taped("exact_kernel", exact_kernel, exact_kernel_backward, a, b, h0, length);
 }
 
 // As filter_second_derivatives(), with k' = h0' + B'/A - (A'/A) (B/A) on the circle.
@@ -134,7 +137,7 @@ variable_list kernel_second_derivatives(const variable_list& saved, const variab
   Tensor to_dk, to_a, to_b;
   if (along_b.defined() || along_h0.defined()) {
     to_dk = kernel(a, or_zero(along_b, b), or_zero(along_h0, h0), length);
-    to_a = std::get<0>(kernel_backward().call(dk, a, or_zero(along_b, b), or_zero(along_h0, h0)));
+    to_a = std::get<0>(kernel_backward(dk, a, or_zero(along_b, b), or_zero(along_h0, h0)));
   }
   if (along_a.defined()) {
     const auto spectrum = [](const Tensor& values) { return at::fft_rfft(values); };
@@ -142,8 +145,8 @@ variable_list kernel_second_derivatives(const variable_list& saved, const variab
     const Tensor numerator = spread_rows(along_a, b.sym_size(0)), gradient = spectrum(dk);
     const Tensor p = spectrum(kernel(a, numerator, zero, length)), q = spectrum(kernel(a, b, zero, length));
     to_dk = sum_of(to_dk, -samples(p * q));
-    const auto through_p = kernel_backward().call(-samples(gradient * q.conj()), a, numerator, zero);
-    const auto through_q = kernel_backward().call(-samples(gradient * p.conj()), a, b, zero);
+    const auto through_p = kernel_backward(-samples(gradient * q.conj()), a, numerator, zero);
+    const auto through_q = kernel_backward(-samples(gradient * p.conj()), a, b, zero);
     to_a = sum_of(to_a, std::get<0>(through_p) + std::get<0>(through_q));
     to_b = std::get<1>(through_q);
   }
@@ -161,12 +164,12 @@ variable_list exact_kernel_second_derivatives(const variable_list& saved, const 
   return {found[0].defined() ? found[0].squeeze(0).t() : Tensor(), found[3], found[4], found[5]};
 }
 
-Triple taped_backward(const char* operation, const KernelBackward& backward, const Backward& second, const Tensor& dk,
+Triple taped_backward(const char* operation, KernelBackward backward, const Backward& second, const Tensor& dk,
                       const Tensor& a, const Tensor& b, const Tensor& h0) {
   const auto result = record(
       operation, {dk, a, b, h0}, {dk, a, b, h0},
       [&]() -> variable_list {
-        auto [da, db, dh0] = backward.call(dk, a, b, h0);
+        auto [da, db, dh0] = backward(dk, a, b, h0);
         return {da, db, dh0};
       },
       second);
@@ -174,11 +177,10 @@ Triple taped_backward(const char* operation, const KernelBackward& backward, con
 }
 
 Triple kernel_backward_autograd(const Tensor& dk, const Tensor& a, const Tensor& b, const Tensor& h0) {
-  return taped_backward("kernel_backward", kernel_backward(), kernel_second_derivatives, dk, a, b, h0);
+  return taped_backward("kernel_backward", kernel_backward, kernel_second_derivatives, dk, a, b, h0);
 }
 Triple exact_kernel_backward_autograd(const Tensor& dk, const Tensor& a, const Tensor& b, const Tensor& h0) {
-  return taped_backward("exact_kernel_backward", exact_kernel_backward(), exact_kernel_second_derivatives, dk, a, b,
-                        h0);
+  return taped_backward("exact_kernel_backward", exact_kernel_backward, exact_kernel_second_derivatives, dk, a, b, h0);
 }
 
 }  // namespace

@@ -34,7 +34,8 @@ Pair lfilter_composite(const Tensor& x, const Tensor& a_, const Tensor& b_, cons
   // (batch, length, channels). A filter for all rows takes them as channels: one a lane.
   c10::SymInt batch = 1, channels = 1;
   for (int64_t i = 0; i + 1 < x.dim(); ++i) (each_channel && i + 2 < x.dim() ? batch : channels) *= x.sym_size(i);
-  const bool said = each_channel ? x.dim() >= 2 : channels > 0;
+  // On a GPU a row for each of a few channels costs less than to add their gradients up in operations of their own.
+  const bool few = x.is_cuda() && channels > 0 && channels <= 64, said = each_channel ? x.dim() >= 2 : few;
   const Rational r = rational("lfilter", a_, b_, h0_, said ? std::optional(channels) : std::nullopt);
   const auto order = r.a.sym_size(1), length = x.sym_size(-1);
   TORCH_CHECK_VALUE(!each_channel || x.dim() >= 2, "[rtf::lfilter] x has shape ", x.sym_sizes(), "; (..., ",
@@ -51,7 +52,8 @@ Pair lfilter_composite(const Tensor& x, const Tensor& a_, const Tensor& b_, cons
   const auto samples = [&](const Tensor& rows, const c10::SymInt& count) {
     return rows.reshape_symint({batch, channels, count}).transpose(1, 2);
   };
-  const auto& [a, b, h0, _] = r;
+  const Tensor a = r.a, b = said ? r.b : r.b.expand_symint({channels, order});
+  const Tensor h0 = said ? r.h0 : r.h0.expand_symint({channels});
   auto [y, end] = filter(samples(x, length), a, b, h0);
   Tensor zf = end.transpose(1, 2);
   if (order > 0 && (zi || return_zf)) {

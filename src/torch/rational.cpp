@@ -5,11 +5,17 @@
 #include <ATen/TensorSubclassLikeUtils.h>
 #include <torch/library.h>
 
+#include <array>
+
 #include "core/double_double.h"
 #include "torch/dispatch.h"
 #include "torch/tape.h"
 
 namespace rtf::ops {
+
+namespace {
+c10::SymInt row_count(const Tensor& c) { return c.dim() == 2 ? c.sym_size(0) : c10::SymInt(1); }
+}  // namespace
 
 Tensor for_channels(const Tensor& rows, const c10::SymInt& channels) {
   return rows.sym_size(0) == 1 ? rows : rows.repeat_interleave_symint(channels / rows.sym_size(0), 0);
@@ -22,6 +28,28 @@ void check_finite(const char* operation, const char* name, const Tensor& values)
                     " among its numbers; they must be finite");
 }
 
+void check_monic(const char* operation, const Tensor& a, const Tensor& b, const c10::SymInt& channels) {
+  bool fits = channels > 0;
+  for (const Tensor& c : {a, b}) fits = fits && (c.dim() == 1 || c.dim() == 2) && c.sym_size(-1) > 0;
+  if (fits) {
+    const auto denominators = row_count(a), numerators = row_count(b);
+    fits = denominators > 0 && channels % denominators == 0 && (numerators == 1 || numerators == channels);
+  }
+  TORCH_CHECK_VALUE(fits, "[rtf::", operation, "] a and b have shapes ", a.sym_sizes(), " and ", b.sym_sizes(),
+                    " and there are ", channels,
+                    " channels; (coefficients) or (rows, coefficients) are needed, rows of a"
+                    " that divide the channels, and as many of b or 1");
+}
+
+void check_monic_gradients(const Tensor& da, const Tensor& db, const Tensor& dh0, const Tensor& a, const Tensor& b) {
+  check_monic("monic_backward", a, b, dh0.dim() == 1 ? dh0.sym_size(0) : c10::SymInt(0));
+  const auto order = a.sym_size(-1).max(b.sym_size(-1)) - 1;
+  const std::array<c10::SymInt, 2> like_a{row_count(a), order}, like_b{dh0.sym_size(0), order};
+  TORCH_CHECK_VALUE(da.sym_sizes() == c10::SymIntArrayRef(like_a) && db.sym_sizes() == c10::SymIntArrayRef(like_b),
+                    "[rtf::monic_backward] da and db have shapes ", da.sym_sizes(), " and ", db.sym_sizes(), "; ",
+                    c10::SymIntArrayRef(like_a), " and ", c10::SymIntArrayRef(like_b), " are needed");
+}
+
 bool has_channels(const Tensor& a, const Tensor& b, const OptionalTensor& h0) {
   return a.dim() == 2 || b.dim() == 2 || (h0 && h0->dim() == 1);
 }
@@ -31,7 +59,7 @@ namespace {
 // c - x y, the product with all its digits: of b - h0 a, which filters that block a constant nearly cancel, the plain
 // one leaves too few.
 Tensor minus_product(const Tensor& c, const Tensor& x, const Tensor& y) {
-  const Tensor product = x * y, lost = product_error(x, y, product);
+  const Tensor product = x * y, lost = product_error(x.detach(), y.detach(), product.detach());
   return (c - product) - lost.nan_to_num(0, 0, 0);  // numbers next to the largest double cannot be split
 }
 
@@ -39,20 +67,19 @@ Tensor minus_product(const Tensor& c, const Tensor& x, const Tensor& y) {
 // filtered with.
 Tensor rows(const Tensor& c) { return (c.dim() == 1 ? c.unsqueeze(0) : c).to(at::kDouble); }
 
-c10::SymInt row_count(const Tensor& c) { return c.dim() == 2 ? c.sym_size(0) : c10::SymInt(1); }
-
 // c_1, c_2, ... of rows, up to the order.
 Tensor rest(const Tensor& c, const c10::SymInt& order) {
   return at::constant_pad_nd_symint(c.slice(1, 1), {0, order + 1 - c.sym_size(1)});
 }
 
 Triple monic_by_tensors(const Tensor& a, const Tensor& b, c10::SymInt channels) {
+  check_monic("monic", a, b, channels);
   const Tensor a_rows = rows(a), b_rows = rows(b);
   const auto order = a_rows.sym_size(1).max(b_rows.sym_size(1)) - 1;
   const Tensor first = a_rows.slice(1, 0, 1), below = for_channels(first, channels), a_rest = rest(a_rows, order);
   const Tensor h0 = b_rows.slice(1, 0, 1) / below;
   const Tensor to_b = minus_product(rest(b_rows, order), h0, for_channels(a_rest, channels)) / below;
-  return {a_rest / first, to_b.expand_symint({channels, order}).contiguous(),
+  return {(a_rest / first).contiguous(), to_b.expand_symint({channels, order}).contiguous(),
           h0.squeeze(1).expand_symint({channels}).contiguous()};
 }
 
@@ -70,6 +97,7 @@ Pair monic_backward(const Tensor& da, const Tensor& db, const Tensor& dh0, const
 // a_0 - e h0 / a_0 - sum_k g_k b_k of the result, beside what da gives. Differentiable as often as wanted.
 Pair monic_backward_by_tensors(const Tensor& da, const Tensor& db, const Tensor& dh0, const Tensor& a,
                                const Tensor& b) {
+  check_monic_gradients(da, db, dh0, a, b);
   const auto channels = db.sym_size(0), order = db.sym_size(1);
   const auto [a_monic, b_monic, h0] = monic(a, b, channels);
   const Tensor a_rows = rows(a), first = a_rows.slice(1, 0, 1), below = for_channels(first, channels),
@@ -81,12 +109,15 @@ Pair monic_backward_by_tensors(const Tensor& da, const Tensor& db, const Tensor&
          at::cat({-(da * a_monic).sum(1, true), da}, 1) / first;
   if (b.dim() == 1 || b.sym_size(0) != channels) to_b = to_b.sum(0, true);
   const auto like = [](const Tensor& gradient, const Tensor& x) {
-    return gradient.slice_symint(1, 0, x.sym_size(-1)).reshape_symint(x.sym_sizes()).to(x.scalar_type());
+    return gradient.slice_symint(1, 0, x.sym_size(-1)).reshape_symint(x.sym_sizes()).to(x.scalar_type()).contiguous();
   };
   return {like(to_a, a), like(to_b, b)};
 }
 
 Triple monic_autograd(const Tensor& a, const Tensor& b, c10::SymInt channels) {
+  // Torch's operations have forward-mode derivatives.
+  if (torch::autograd::isFwGradDefined(a) || torch::autograd::isFwGradDefined(b))
+    return monic_by_tensors(a, b, std::move(channels));
   const auto result = record(
       "monic", {a, b}, {a, b},
       [&]() -> variable_list {
@@ -108,6 +139,8 @@ Triple monic_autograd(const Tensor& a, const Tensor& b, c10::SymInt channels) {
 }
 
 Pair monic_backward_autograd(const Tensor& da, const Tensor& db, const Tensor& dh0, const Tensor& a, const Tensor& b) {
+  for (const Tensor& x : {da, db, dh0, a, b})
+    if (torch::autograd::isFwGradDefined(x)) return monic_backward_by_tensors(da, db, dh0, a, b);
   return either(
       "monic_backward", {da, db, dh0, a, b}, [&] { return monic_backward(da, db, dh0, a, b); },
       [&] { return monic_backward_by_tensors(da, db, dh0, a, b); });
@@ -126,7 +159,6 @@ Rational rational(const char* operation, const Tensor& a, const Tensor& b, const
                     a.sym_sizes(), " and ", b.sym_sizes(), "; a_0 and b_0 are needed, or h0 in their place");
   TORCH_CHECK_VALUE(!h0 || a.sym_size(-1) == b.sym_size(-1), "[rtf::", operation, "] a has ", a.sym_size(-1),
                     " coefficients and b has ", b.sym_size(-1), "; beside h0 both have as many as the order");
-  const bool each_channel = has_channels(a, b, h0);
   const auto denominators = row_count(a), numerators = row_count(b);
   const auto gains = h0 && h0->dim() == 1 ? h0->sym_size(0) : c10::SymInt(1);
   const auto channels = said ? *said : denominators.max(numerators).max(gains);
@@ -141,7 +173,7 @@ Rational rational(const char* operation, const Tensor& a, const Tensor& b, const
   if (h0) {
     check_finite(operation, "h0", *h0);
     return {rows(a), rows(b).expand_symint({channels, b.sym_size(-1)}),
-            h0->to(at::kDouble).reshape({-1}).expand_symint({channels}), each_channel};
+            h0->to(at::kDouble).reshape({-1}).expand_symint({channels})};
   }
   if (a.is_cpu() && !at::isTensorSubclassLike(a)) {
     const Tensor zero = a.select(-1, 0).reshape({-1}).eq(0).nonzero();
@@ -149,7 +181,7 @@ Rational rational(const char* operation, const Tensor& a, const Tensor& b, const
                       " is 0; it must be finite and not 0");
   }
   auto [to_a, to_b, to_h0] = monic(a, b, channels);
-  return {to_a, to_b, to_h0, each_channel};
+  return {to_a, to_b, to_h0};
 }
 
 namespace {

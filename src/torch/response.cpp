@@ -1,4 +1,4 @@
-// freqz and group_delay in torch's own operations, differentiable as often as wanted.
+// freqz and group_delay in differentiable operations.
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
@@ -34,7 +34,7 @@ struct Polynomials {
 };
 
 // The channels of a filter for everything are not shown.
-Tensor shown(const Tensor& rows, const Rational& r) { return r.each_channel ? rows : rows.squeeze(0); }
+Tensor shown(const Tensor& rows, bool each_channel) { return each_channel ? rows : rows.squeeze(0); }
 
 Tensor freqz_composite(const Tensor& a, const Tensor& b, const OptionalTensor& h0, const Tensor& angles) {
   const Rational r = rational("freqz", a, b, h0);
@@ -42,7 +42,8 @@ Tensor freqz_composite(const Tensor& a, const Tensor& b, const OptionalTensor& h
   const Tensor N = p.at_angles(p.numerator), A = p.at_angles(p.denominator), poles = p.vanishes(p.denominator, A);
   // Divided by 1 there, so that the other angles keep their gradient; nan where zeros lie too.
   const Tensor found = (N / A.masked_fill(poles, 1)).masked_fill(poles, std::numeric_limits<double>::infinity());
-  return shown(found.masked_fill(poles & p.vanishes(p.numerator, N), std::numeric_limits<double>::quiet_NaN()), r);
+  return shown(found.masked_fill(poles & p.vanishes(p.numerator, N), std::numeric_limits<double>::quiet_NaN()),
+               has_channels(a, b, h0));
 }
 
 Tensor group_delay_composite(const Tensor& a, const Tensor& b, const OptionalTensor& h0, const Tensor& angles) {
@@ -54,7 +55,7 @@ Tensor group_delay_composite(const Tensor& a, const Tensor& b, const OptionalTen
     const Tensor found = at::real(p.at_angles(c * p.degrees()) / value.masked_fill(jumps, 1));
     return found.masked_fill(jumps, std::numeric_limits<double>::quiet_NaN());
   };
-  return shown(delay(p.numerator) - delay(p.denominator), r);
+  return shown(delay(p.numerator) - delay(p.denominator), has_channels(a, b, h0));
 }
 
 }  // namespace

@@ -114,6 +114,13 @@ Tensor convolve(const Tensor& u, const Tensor& kernel, bool bidirectional, const
   return op.call(u, kernel, bidirectional, lengths, offsets);
 }
 
+Pair wrapped_convolve(const Tensor& u, const Tensor& a, const OptionalTensor& b, const Tensor& h0, c10::SymInt length,
+                      bool bidirectional, const OptionalTensor& lengths) {
+  RTF_OPERATOR("wrapped_convolve", Pair, const Tensor&, const Tensor&, const OptionalTensor&, const Tensor&,
+               c10::SymInt, bool, const OptionalTensor&);
+  return op.call(u, a, b, h0, std::move(length), bidirectional, lengths);
+}
+
 Pair filter(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0, const OptionalTensor& initial_state,
             const OptionalTensor& lengths, const OptionalTensor& offsets) {
   RTF_OPERATOR("filter", Pair, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const OptionalTensor&,

@@ -6,39 +6,38 @@
 #include <torch/library.h>
 
 #include "torch/convolution.h"
+#include "torch/kernel.h"
 #include "torch/tape.h"
 
 namespace rtf::ops {
 
 Pair denominators_and_numerators(const Tensor& a, const OptionalTensor& b, const Tensor& h0) {
   if (b) return {a, *b};
-  TORCH_CHECK_VALUE(a.dim() == 2 && a.sym_size(0) > h0.sym_size(0), "[rtf::wrapped_convolve] a and b have shape ",
-                    a.sym_sizes(), "; (denominators + ", h0.sym_size(0), ", order) is needed");
+  TORCH_CHECK_VALUE(h0.dim() == 1 && a.dim() == 2 && a.sym_size(0) > h0.sym_size(0),
+                    "[rtf::wrapped_convolve] a and b in one have shape ", a.sym_sizes(), " and h0 has ", h0.sym_sizes(),
+                    "; (denominators + channels, order) and (channels) are needed");
   const auto denominators = a.sym_size(0) - h0.sym_size(0);
   return {a.narrow_symint(0, 0, denominators), a.narrow_symint(0, denominators, h0.sym_size(0))};
 }
 
 Tensor taps(const Tensor& k, bool bidirectional) {
-  return bidirectional ? k.view_symint({2, k.sym_size(0) / 2, k.sym_size(1)}) : k;
+  if (!bidirectional) return k;
+  TORCH_CHECK_VALUE(k.dim() == 2 && k.sym_size(0) % 2 == 0, "[rtf::wrapped_convolve] the kernels have shape ",
+                    k.sym_sizes(), "; two directions have an even number of rows");
+  return k.reshape_symint({2, k.sym_size(0) / 2, k.sym_size(1)});
 }
 
 namespace {
 
-Triple kernel_backward(const Tensor& dk, const Tensor& a, const Tensor& b, const Tensor& h0) {
-  RTF_OPERATOR("kernel_backward", Triple, const Tensor&, const Tensor&, const Tensor&, const Tensor&);
-  return op.call(dk, a, b, h0);
-}
-
-Pair wrapped_convolve(const Tensor& u, const Tensor& a, const OptionalTensor& b, const Tensor& h0, c10::SymInt length,
-                      bool bidirectional, const OptionalTensor& lengths) {
+Pair compute(const Tensor& u, const Tensor& a, const OptionalTensor& b, const Tensor& h0, c10::SymInt length,
+             bool bidirectional, const OptionalTensor& lengths) {
   const auto [below, above] = denominators_and_numerators(a, b, h0);
   const Tensor k = kernel(below, above, h0, std::move(length));
   return {convolve(u, taps(k, bidirectional), bidirectional, lengths), k};
 }
 
-Quadruple wrapped_convolve_backward(const Tensor& dy, const Tensor& u, const Tensor& a, const OptionalTensor& b,
-                                    const Tensor& h0, const Tensor& k, bool bidirectional,
-                                    const OptionalTensor& lengths) {
+Quadruple compute_backward(const Tensor& dy, const Tensor& u, const Tensor& a, const OptionalTensor& b,
+                           const Tensor& h0, const Tensor& k, bool bidirectional, const OptionalTensor& lengths) {
   const auto [below, above] = denominators_and_numerators(a, b, h0);
   auto [du, dk] = convolve_backward(dy, u, taps(k, bidirectional), bidirectional, lengths);
   auto [da, db, dh0] = kernel_backward(bidirectional ? dk.flatten(0, 1) : dk, below, above, h0);
@@ -55,15 +54,19 @@ Quadruple call_backward(const Tensor& dy, const Tensor& u, const Tensor& a, cons
 
 Pair wrapped_convolve_autograd(const Tensor& u, const Tensor& a, const OptionalTensor& b, const Tensor& h0,
                                c10::SymInt length, bool bidirectional, const OptionalTensor& lengths) {
+  const bool frozen = !recorded({a, kept(b), h0});
   const auto result = record(
       "wrapped_convolve", {u, a, kept(b), h0}, {u, a, kept(b), h0, kept(lengths)},
       [&]() -> variable_list {
-        RTF_OPERATOR("wrapped_convolve", Pair, const Tensor&, const Tensor&, const OptionalTensor&, const Tensor&,
-                     c10::SymInt, bool, const OptionalTensor&);
-        auto [y, k] = op.call(u, a, b, h0, length, bidirectional, lengths);
+        auto [y, k] = wrapped_convolve(u, a, b, h0, length, bidirectional, lengths);
         return {y, k};
       },
-      [bidirectional](const variable_list& saved, const variable_list& gradients) -> variable_list {
+      [bidirectional, frozen](const variable_list& saved, const variable_list& gradients) -> variable_list {
+        if (frozen) {
+          const Tensor k = taps(saved[5], bidirectional);
+          return {
+              std::get<0>(convolve_backward(gradients[0], saved[0], k, bidirectional, given(saved[4]))), {}, {}, {}};
+        }
         auto [du, da, db, dh0] = call_backward(gradients[0], saved[0], saved[1], given(saved[2]), saved[3], saved[5],
                                                bidirectional, given(saved[4]));
         return {du, da, saved[2].defined() ? db : Tensor(), dh0};
@@ -81,16 +84,15 @@ Quadruple wrapped_convolve_backward_autograd(const Tensor& dy, const Tensor& u, 
       [&] { return call_backward(dy, u, a, b, h0, k, bidirectional, lengths); },
       [&] {
         const auto [below, above] = denominators_and_numerators(a, b, h0);
-        return wrapped_convolve_backward(dy, u, a, b, h0, kernel(below, above, h0, k.sym_size(1)), bidirectional,
-                                         lengths);
+        return compute_backward(dy, u, a, b, h0, kernel(below, above, h0, k.sym_size(1)), bidirectional, lengths);
       });
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(rtf, CompositeExplicitAutograd, m) {
-  m.impl("wrapped_convolve", wrapped_convolve);
-  m.impl("wrapped_convolve_backward", wrapped_convolve_backward);
+  m.impl("wrapped_convolve", compute);
+  m.impl("wrapped_convolve_backward", compute_backward);
 }
 TORCH_LIBRARY_IMPL(rtf, Autograd, m) {
   m.impl("wrapped_convolve", wrapped_convolve_autograd);

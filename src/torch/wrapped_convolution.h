@@ -5,8 +5,6 @@
 
 namespace rtf::ops {
 
-using Quadruple = std::tuple<Tensor, Tensor, Tensor, Tensor>;
-
 // Denominators and numerators; those that share a tensor are its rows, the numerators last.
 Pair denominators_and_numerators(const Tensor& a, const OptionalTensor& b, const Tensor& h0);
 

@@ -57,6 +57,8 @@ def layer(dtype, batch, length, channels, order):
     kernel = ops.kernel(*coefficients(2 * channels, channels, order), length).view(2, channels, length)
     u = signal(batch, length, channels, dtype)
     turned = u.detach().contiguous().requires_grad_()
+    a, b, h0 = coefficients(2 * channels, channels, order)
+    backward(ops.wrapped_convolve(turned, torch.cat((a, b)), None, h0, length, True)[0])
     backward(ops.convolve(u, kernel[0]), ops.convolve(u, kernel, True, lengths=some_lengths(batch, length)),
              ops.convolve(u[:1], kernel[0], offsets=offsets_of(length)), ops.convolve(turned, kernel[0]))  # fmt: skip
 

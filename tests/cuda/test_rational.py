@@ -35,6 +35,14 @@ def test_like_the_cpu(cuda_ops, channels, denominators, numerators, of_a, of_b, 
             assert error <= bound * max(wanted.double().abs().max(), 1), f"result {i}"
 
 
+def test_meta_kernels_know_the_memory_order(cuda_ops):
+    """Of coefficients that lie column by column, and of rows of unequal lengths."""
+    a, b = (torch.randn(4, 3, dtype=torch.float64, device="cuda") for _ in range(2))
+    for arguments in ((a.t(), b.t(), 3), (a[:, :2], b, 4), (a, b[:, :2], 4)):
+        leaves = [x.detach().requires_grad_() for x in arguments[:2]]
+        torch.library.opcheck(cuda_ops.monic.default, (*leaves, arguments[2]), test_utils="test_faketensor")
+
+
 @pytest.mark.parametrize("order", [0, 3])
 def test_gradients(cuda_ops, order):
     torch.manual_seed(order)

@@ -138,6 +138,35 @@ def test_dropout_draws_what_the_release_draws(bidirectional):
     assert error(layer(u), direct_sums(layer.get_k(), u)) < BOUND
 
 
+def test_dropout_of_a_layer_that_does_not_train():
+    """Left on to draw several answers; and another module in its place."""
+    layer = rtf.RTF(3, 4, 16, init="montel", dropout=0.5).eval()
+    u = samples(2, 16, 3)
+    layer.dropout.train()
+    y = layer(u)
+    assert 0 < (layer.k == 0).float().mean() < 1 and error(y, direct_sums(layer.k, u)) < BOUND
+    layer.dropout = torch.nn.Identity()
+    assert error(layer(u), direct_sums(layer.get_k(), u)) < BOUND
+
+
+def test_a_layer_of_numbers_that_stay():
+    """Only the input has a gradient, and nothing is computed for the rest."""
+    layer = rtf.RTF(3, 4, 16, init="montel", bidirectional=True).requires_grad_(False)
+    u = samples(2, 16, 3).requires_grad_()
+    with torch.profiler.profile() as profile:
+        layer(u).square().sum().backward()
+    wanted = torch.autograd.functional.vjp(lambda x: layer(x).square().sum(), u.detach())[1]
+    torch.testing.assert_close(u.grad, wanted)
+    assert not [event.key for event in profile.key_averages() if "kernel_backward" in event.key]
+
+
+def test_a_penalty_on_the_kernel_has_a_gradient():
+    layer = rtf.RTF(3, 4, 16, init="montel")
+    layer(samples(2, 9, 3))
+    layer.k.square().sum().backward()
+    assert layer.ab.grad.abs().sum() > 0
+
+
 def test_orders_past_the_length_and_order_zero():
     for order, length in ((0, 8), (8, 8), (13, 8), (3, 1)):
         layer = rtf.RTF(2, order, length, init="montel")

@@ -202,6 +202,13 @@ def test_func_on_a_model(name):
         torch.testing.assert_close(got, want)
 
 
+def test_responses_have_forward_mode():
+    a, b = torch.tensor([2.0, -0.5, 0.2]).double(), torch.randn(2).double()
+    power = lambda a: rtf.freqz(a, b, points=5)[1].abs().square().sum()
+    torch.testing.assert_close(torch.func.jacfwd(power)(a), torch.func.jacrev(power)(a))
+    torch.testing.assert_close(torch.func.hessian(power)(a), torch.autograd.functional.hessian(power, a))
+
+
 def test_forward_mode_says_why_not():
     with pytest.raises(NotImplementedError, match=r"\[rtf::lfilter\] has no forward-mode derivative; reverse mode has one"):
         torch.func.jvp(lambda x: rtf.lfilter(x, torch.tensor([1.0, -0.5]), torch.tensor([1.0])), (torch.randn(4),), (torch.ones(4),))

@@ -27,7 +27,7 @@ void check_device(const char* operation, const char* what, const at::Tensor& ten
 // (batch, length, channels) with the samples of a row side by side, copied only where they are not.
 at::Tensor length_last(const at::Tensor& signal);
 
-// as_result() of values on the GPU.
+// as_result() of values on the GPU, without torch's copy between the two memory orders.
 at::Tensor as_result(const at::Tensor& values, const at::Tensor& x, at::ScalarType type, const Device& device);
 
 // Memory for one call on the current stream, from torch's allocator.
@@ -36,7 +36,7 @@ at::Tensor workspace(std::size_t bytes, const at::Tensor& on);
 // Memory for one call in pieces: one allocation takes the host as long as a launch.
 class Pieces {
  public:
-  // How far from the begin a new piece lies.
+  // How far from the beginning a new piece lies.
   std::size_t add(std::size_t bytes);
   void allocate(const at::Tensor& on) { memory_ = workspace(bytes_, on); }
   void* at(std::size_t piece) const { return static_cast<std::byte*>(memory_.data_ptr()) + piece; }

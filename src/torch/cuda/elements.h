@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/elements.h"
+#include "cuda/wrapped_kernel.h"
 #include "torch/cuda/bridge.h"
 
 namespace rtf::ops {
@@ -9,6 +10,10 @@ namespace rtf::ops {
 inline cuda::Type element_type(const char* operation, at::ScalarType type) {
   compute_type(operation, type);  // refuses all others
   return type == at::kDouble ? cuda::Type::float64 : type == at::kFloat ? cuda::Type::float32 : cuda::Type::bfloat16;
+}
+
+inline cuda::Numbers numbers(const at::Tensor& contiguous) {
+  return {contiguous.data_ptr(), element_type("numbers", contiguous.scalar_type())};
 }
 
 // What is not a signal (batch, length, channels) counts as one of length 1, which keeps the order of its elements.

@@ -143,9 +143,6 @@ Quintuple filter_backward_cuda(const Tensor& dy, const OptionalTensor& dstate, c
   }
   const Chunked run("filter_backward", u, c, start, sequences);
   const Tensor gradient = length_last(dy.to(u.scalar_type())), &du = run.y, dstart = at::empty_like(dend);
-  const auto numbers = [](const Tensor& x) {
-    return cuda::Numbers{x.mutable_data_ptr(), element_type("filter_backward", x.scalar_type())};
-  };
   const cuda::FilterBackward backward{.forward = run.filter,
                                       .dy = gradient.const_data_ptr(),
                                       .dy_sequence_stride = gradient.stride(0),

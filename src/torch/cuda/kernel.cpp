@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cuda/wrapped_kernel.h"
-#include "torch/cuda/bridge.h"
+#include "torch/cuda/elements.h"
 
 namespace rtf::ops {
 namespace {
@@ -35,13 +35,6 @@ int64_t check_gradient(const char* operation, const Tensor& dk, const Tensor& b)
   check_device(operation, "dk", dk, "b", b);
   length_of(operation, dk.size(1));
   return dk.size(1);
-}
-
-cuda::Numbers numbers(const Tensor& contiguous) {
-  const auto type = contiguous.scalar_type();
-  return {contiguous.data_ptr(), type == at::kDouble  ? cuda::Type::float64
-                                 : type == at::kFloat ? cuda::Type::float32
-                                                      : cuda::Type::bfloat16};
 }
 
 Tensor empty_contiguous(const Tensor& like) { return at::empty(like.sizes(), like.options()); }

@@ -15,6 +15,11 @@ void check_device(const char* operation, const char* what, const at::Tensor& ten
 }
 
 namespace {
+// What the operators refuse comes by here, too.
+bool can_be_turned(const at::Tensor& x) {
+  return x.is_contiguous() && (x.element_size() == 2 || x.element_size() == 4 || x.element_size() == 8);
+}
+
 // (batch, columns, rows), contiguous, of (batch, rows, columns), contiguous too: torch's copy takes four times as long.
 at::Tensor turned(const at::Tensor& x, const Device& device) {
   at::Tensor result = at::empty({x.size(0), x.size(2), x.size(1)}, x.options());
@@ -28,13 +33,13 @@ at::Tensor turned(const at::Tensor& x, const Device& device) {
 
 at::Tensor length_last(const at::Tensor& signal) {
   if (signal.stride(1) == 1 || signal.size(1) <= 1) return signal;
-  const at::Tensor rows = signal.is_contiguous() ? turned(signal, Device(signal)) : signal.transpose(1, 2).contiguous();
+  const at::Tensor rows = can_be_turned(signal) ? turned(signal, Device(signal)) : signal.transpose(1, 2).contiguous();
   return rows.transpose(1, 2);
 }
 
 at::Tensor as_result(const at::Tensor& values, const at::Tensor& x, at::ScalarType type, const Device& device) {
   const bool same = x.dim() != 3 || values.scalar_type() != type || x.stride(1) == 1 || values.is_contiguous();
-  if (same || !values.transpose(1, 2).is_contiguous()) return as_result(values, x, type);
+  if (same || !can_be_turned(values.transpose(1, 2))) return as_result(values, x, type);
   return turned(values.transpose(1, 2), device);
 }
 

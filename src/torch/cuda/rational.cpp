@@ -4,13 +4,13 @@
 
 #include <torch/library.h>
 
+#include <algorithm>
+
 #include "cuda/monic.h"
 #include "torch/cuda/elements.h"
 
 namespace rtf::ops {
 namespace {
-
-cuda::Numbers numbers(const Tensor& x) { return {x.data_ptr(), element_type("monic", x.scalar_type())}; }
 
 struct Arguments {
   Tensor a, b;
@@ -30,10 +30,15 @@ struct Arguments {
   }
 
  private:
-  static Tensor served(const Tensor& x) { return (x.scalar_type() == at::kHalf ? x.to(at::kFloat) : x).contiguous(); }
+  static Tensor served(const Tensor& x) {
+    const auto type = x.scalar_type();
+    const bool read = type == at::kFloat || type == at::kDouble || type == at::kBFloat16;
+    return (read ? x : x.to(at::kDouble)).contiguous();
+  }
 };
 
 Triple monic_cuda(const Tensor& a, const Tensor& b, int64_t channels) {
+  check_monic("monic", a, b, channels);
   const Device device(a);
   const Arguments at(a, b, channels);
   const auto options = a.options().dtype(at::kDouble);
@@ -47,15 +52,18 @@ Triple monic_cuda(const Tensor& a, const Tensor& b, int64_t channels) {
 }
 
 Pair monic_backward_cuda(const Tensor& da, const Tensor& db, const Tensor& dh0, const Tensor& a, const Tensor& b) {
+  check_monic_gradients(da, db, dh0, a, b);
+  for (const Tensor& gradient : {da, db, dh0}) check_device("monic_backward", "a gradient", gradient, "a", a);
   const Device device(a);
   const Arguments at(a, b, db.size(0));
-  const auto& [channels, denominators, a_columns, b_rows, b_columns, order, _, __] = at.filters;
+  const auto& filters = at.filters;
   const Tensor along_a = da.contiguous(), along_b = db.contiguous(), along_h0 = dh0.contiguous();
-  const Tensor gains = at::empty({channels}, db.options()), to_a = at::empty_like(at.a);
-  const Tensor to_b =
-      b_rows == 1 && denominators > 1 ? at::empty({denominators, b_columns}, db.options()) : at::empty_like(at.b);
+  const Tensor gains = at::empty({filters.channels}, db.options()), to_a = at::empty_like(at.a);
+  const Tensor to_b = filters.b_rows == 1 && filters.denominators > 1
+                          ? at::empty({filters.denominators, filters.b_columns}, db.options())
+                          : at::empty_like(at.b);
   call([&] {
-    cuda::monic_vjp(at.filters, along_a.const_data_ptr<double>(), along_b.const_data_ptr<double>(),
+    cuda::monic_vjp(filters, along_a.const_data_ptr<double>(), along_b.const_data_ptr<double>(),
                     along_h0.const_data_ptr<double>(), gains.mutable_data_ptr<double>(), numbers(to_a), numbers(to_b),
                     device);
   });
