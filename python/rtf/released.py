@@ -144,7 +144,7 @@ class RTF(nn.Module):
         backward kernels from their end."""
         length = self.L if L is None else L
         self._check_length(length)
-        a, b = self.ab.split((self.a_channels, self.h_0.shape[0]))
+        a, b = self.ab.split_with_sizes([self.a_channels, self.h_0.shape[0]])
         k: Tensor = ops.kernel(self.a_constraint(a), b, self.h_0, self._points)[:, :length]
         return torch.cat((k[: self.D], k[self.D :].flip(-1)), dim=-1) if self.bdir else k
 
