@@ -1,5 +1,6 @@
 """The Python package beside what it replaces, in turns on the same cores or the same GPU: `rtf.lfilter` beside
-torchaudio's, and `rtf.RTF` beside the published layer, alone and in a block. Forward and backward, float32, eager.
+torchaudio's, `rtf.RTF` beside the published layer, alone and in a block, and `rtf.nn.S4Block` beside that block. Forward and
+backward, float32, eager.
 
     PYTHONPATH=build/release/python python bench/python.py [--device cuda] [--json FILE]
 
@@ -25,6 +26,7 @@ from peers.torch_layer import ReleasedLayer
 REQUIRED = {"cpu": {"lfilter": 5, "layer": 8, "block": 2.2}, "cuda": {"lfilter": 10, "layer": 5, "block": 3.5}}
 BATCH, LENGTH, CHANNELS, ORDER = 16, 4096, 128, 64
 ROWS, SAMPLES = 32, 16384
+DROPOUT = 0.1
 
 
 class Block(nn.Module):
@@ -32,7 +34,7 @@ class Block(nn.Module):
 
     def __init__(self, layer):
         super().__init__()
-        self.layer, self.output, self.dropout = layer, nn.Linear(CHANNELS, 2 * CHANNELS), nn.Dropout(0.1)
+        self.layer, self.output, self.dropout = layer, nn.Linear(CHANNELS, 2 * CHANNELS), nn.Dropout(DROPOUT)
 
     def forward(self, x):
         return nn.functional.glu(self.output(self.dropout(nn.functional.gelu(self.layer(x)))), dim=-1)
@@ -107,8 +109,8 @@ def filters(order, device):
     return backward(ours, (x, a, b)), backward(peer, (x, a, b)), *(difference(run(), exact) for run in (ours, peer))
 
 
-def layers(device, wrapped):
-    ours = wrapped(rtf.RTF(CHANNELS, ORDER, LENGTH, init="montel")).to(device)
+def layers(device, wrapped, ours_wrapped=None):
+    ours = (ours_wrapped or wrapped)(rtf.RTF(CHANNELS, ORDER, LENGTH, init="montel")).to(device)
     peer = wrapped(ReleasedLayer(CHANNELS, ORDER, LENGTH)).to(device)
     peer.load_state_dict(ours.state_dict())
     x = torch.randn(BATCH, LENGTH, CHANNELS, device=device, requires_grad=True)
@@ -137,17 +139,19 @@ def main():
     sizes = f"({BATCH}, {LENGTH}, {CHANNELS}), order {ORDER}"
     rows.append((f"layer, {sizes}", required["layer"], *layers(at.device, lambda layer: layer)))
     rows.append((f"S4 block, {sizes}", required["block"], *layers(at.device, Block)))
+    fused = lambda layer: rtf.nn.S4Block(layer, CHANNELS, dropout=DROPOUT)
+    rows.append((f"the whole block as rtf.nn.S4Block, {sizes}", required["block"], *layers(at.device, Block, fused)))
     rows.append((f"with norm and residual, {sizes}", None, *layers(at.device, ResidualBlock)))
     # As the published training script has it; after the errors were computed without.
     torch.backends.cuda.matmul.allow_tf32 = True
     if at.device == "cuda":
-        for title, _, ours, peer, *errors in rows[-3:]:
+        for title, _, ours, peer, *errors in rows[-4:]:
             name, _ = title.split(",", 1)
             rows.append((f"{name}, in a CUDA graph", None, captured(ours), captured(peer), *errors))
 
     kind = torch.cuda.get_device_name() if at.device == "cuda" else f"{torch.get_num_threads()} threads"
     print(f"forward + backward, float32, {kind}, torch {torch.__version__}; medians of {at.rounds} rounds")
-    print(f"{'':<54}{'rtf, ms':>9}{'peer, ms':>10}{'ratio':>8}{'required':>10}{'error':>10}{'of peer':>10}")
+    print(f"{'':<70}{'rtf, ms':>9}{'peer, ms':>10}{'ratio':>8}{'required':>10}{'error':>10}{'of peer':>10}")
     results = []
     for title, least, ours, peer, error, peer_error in rows:
         pairs = [(1e3 * seconds(ours, at.device), 1e3 * seconds(peer, at.device)) for _ in range(at.rounds)]
@@ -155,7 +159,7 @@ def main():
         passed = theirs / mine >= (least or 0) and error < 1e-4
         results.append({"title": title, "unit": "ms", "ours": mine, "peer": theirs, "ratio": theirs / mine, "required": least,
                         "error": error, "peer_error": peer_error, "passed": passed, "rounds": pairs})  # fmt: skip
-        print(f"{title:<54}{mine:>9.2f}{theirs:>10.2f}{theirs / mine:>8.2f}{least or '-':>10}{error:>10.1e}{peer_error:>10.1e}")
+        print(f"{title:<70}{mine:>9.2f}{theirs:>10.2f}{theirs / mine:>8.2f}{least or '-':>10}{error:>10.1e}{peer_error:>10.1e}")
     about = {**report.machine(torch.get_num_threads(), other_work.cores(), rtf.__version__), "device": kind}
     busy = about["cores_busy_with_other_work"]
     if busy > 0.1:

@@ -23,6 +23,7 @@ MODULES = {
     "plot": "rtf.plot",
     "released": "rtf",
     "layer": "rtf.nn",
+    "s4_block": "rtf.nn",
     "sequence_model": "rtf.nn",
     "checkpoint": "rtf",
 }

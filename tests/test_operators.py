@@ -144,6 +144,7 @@ def test_opcheck(torch_ops, sizes):
     offsets = torch.tensor([0, 2, length])
     gates = torch.randn(*u.shape[:2], 2 * u.shape[2], dtype=torch.float64, requires_grad=True)
     turned_gates = layouts(gates)[1].requires_grad_()
+    gate = [x.detach().requires_grad_() for x in (gates[0, 0, :, None] * h0, gates[0, 0])]
     calls = [
         ("kernel", (a, b, h0, length), {}),
         ("exact_kernel", (a, b, h0, length), {}),
@@ -180,6 +181,8 @@ def test_opcheck(torch_ops, sizes):
         ("gelu", (turned, 0.3, generator, 1), {}),
         ("glu", (k2[0, :, : 2 * (length // 2)].detach().requires_grad_(), None, 0.3, generator, 1), {}),
         ("glu", (gates, u, 0.3, generator, 1), {"bias": gates[0, 0].detach().requires_grad_()}),
+        ("gate", (u, *gate, 0.3, generator, 1), {}),
+        ("gate", (turned, *gate, 0.3, generator, 1, True), {}),
         ("batch_norm", (u, h0, h0), {}),
         ("batch_norm", (u, h0, h0), {"running_mean": torch.zeros_like(h0), "running_var": torch.ones_like(h0)}),
         ("glu", (turned_gates, turned, 0.3, generator, 1), {}),
@@ -203,6 +206,7 @@ def test_memory_order(torch_ops):
         lambda x: torch_ops.dropout(x, 0.3, generator, 1),
         lambda x: torch_ops.gelu(x, 0.3, generator, 1),
         lambda x: torch_ops.glu(x, None, 0.3, generator, 1),
+        lambda x: torch_ops.gate(x, torch.cat((b @ b.T, b @ b.T)).to(x.dtype), torch.cat((h0, h0)), 0.3, generator, 1)[0],
         lambda x: torch_ops.batch_norm(x, h0, h0)[0],
         lambda x: torch_ops.layer_norm(x, h0, h0)[0],
     ]
@@ -266,6 +270,9 @@ def test_second_derivatives(torch_ops, sizes):
     both = lambda u, a, b, h0: torch_ops.wrapped_convolve(u, torch.cat((a, -a, b, b)), None, torch.cat((h0, h0)), 7, True)[0]
     differentiates_twice(lambda *z: torch_ops.wrapped_convolve(*z, 5)[0], (u, a, b, h0))
     differentiates_twice(both, (u, a, b, h0))
+    gate = [torch.randn(2 * u.shape[2], *size, dtype=torch.float64, requires_grad=True) for size in ((u.shape[2],), ())]
+    for x in layouts(u):
+        differentiates_twice(lambda *z: torch_ops.gate(*z, 0.3, torch.tensor(GENERATOR), 1)[0], (x.detach().requires_grad_(), *gate))
     differentiates_twice(torch_ops.filter, (u, a, b, h0, state))
     differentiates_twice(lambda *z: torch_ops.filter(*z)[0], (u, a, b, h0))
     differentiates_twice(lambda *z: torch_ops.filter(*z)[1], (u, a, b, h0))
@@ -467,6 +474,10 @@ def test_refusals(torch_ops):
         (lambda: torch_ops.spread(u, h0, h0), r"\[rtf::spread\] x, weight and bias have shapes \[2, 7, 4\]"),
         (lambda: torch_ops.embedding(u, b), r"\[rtf::embedding\] tokens, Double, and weight have shapes"),
         (lambda: torch_ops.glu(u, None, 0.0, torch.tensor(GENERATOR), 0, bias=h0[:3]), r"\[rtf::glu\] the bias has shape \[3\]"),
+        (lambda: torch_ops.gate(u, b, h0, 0.0, torch.tensor(GENERATOR), 0), r"\[rtf::gate\] the weight has shape \[4, 3\]; \(8, 4\)"),
+        (lambda: torch_ops.gate(u, u[0, :2].repeat(4, 1), h0, 0.0, torch.tensor(GENERATOR), 0), r"\[rtf::gate\] the bias has shape \[4\]; \(8\)"),
+        (lambda: torch_ops.gate(u[0], b, h0, 0.0, torch.tensor(GENERATOR), 0), r"\[rtf::gate\] y has shape \[7, 4\]"),
+        (lambda: torch_ops.gate(u, u[0, :2].repeat(4, 1), h0.repeat(2), 1.0, torch.tensor(GENERATOR), 0), r"\[rtf::gelu\] p is 1"),
         (lambda: torch_ops.monic(a[0], b[:2], 4), r"\[rtf::monic\] a and b have shapes \[3\] and \[2, 3\] and there are 4"),
         (lambda: torch_ops.monic(b[:3], b, 4), r"\[rtf::monic\] a and b have shapes \[3, 3\] and \[4, 3\]"),
         (lambda: torch_ops.monic(a[:, :0], b, 4), r"\[rtf::monic\] a and b have shapes \[2, 0\]"),

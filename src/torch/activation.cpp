@@ -3,11 +3,25 @@
 
 #include <torch/library.h>
 
+#include "torch/activation.h"
 #include "torch/bridge.h"
 #include "torch/dispatch.h"
 #include "torch/tape.h"
 
 namespace rtf::ops {
+
+Tensor gelu_backward(const Tensor& dy, const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied) {
+  RTF_OPERATOR("gelu_backward", Tensor, const Tensor&, const Tensor&, double, const Tensor&, int64_t, bool);
+  return op.call(dy, x, p, generator, layer, tied);
+}
+
+Pair glu_backward(const Tensor& dy, const Tensor& z, double p, const Tensor& generator, int64_t layer, bool tied,
+                  const OptionalTensor& bias) {
+  RTF_OPERATOR("glu_backward", Pair, const Tensor&, const Tensor&, double, const Tensor&, int64_t, bool,
+               const OptionalTensor&);
+  return op.call(dy, z, p, generator, layer, tied, bias);
+}
+
 namespace {
 
 // The mask of a tensor (..., length, channels) from the operators' arguments.
@@ -148,18 +162,6 @@ Tensor dropout_autograd(const Tensor& x, double p, const Tensor& generator, int6
       [p, layer, tied](const variable_list& saved, const variable_list& gradients) {
         return variable_list{ops::dropout(gradients[0], p, saved[0], layer, tied)};
       })[0];
-}
-
-Tensor gelu_backward(const Tensor& dy, const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied) {
-  RTF_OPERATOR("gelu_backward", Tensor, const Tensor&, const Tensor&, double, const Tensor&, int64_t, bool);
-  return op.call(dy, x, p, generator, layer, tied);
-}
-
-Pair glu_backward(const Tensor& dy, const Tensor& z, double p, const Tensor& generator, int64_t layer, bool tied,
-                  const OptionalTensor& bias) {
-  RTF_OPERATOR("glu_backward", Pair, const Tensor&, const Tensor&, double, const Tensor&, int64_t, bool,
-               const OptionalTensor&);
-  return op.call(dy, z, p, generator, layer, tied, bias);
 }
 
 // Torch's own gradients have derivatives.

@@ -106,7 +106,7 @@ Triple batch_norm_backward_autograd(const Tensor& dy, const Tensor& x, const Ten
                                     const Tensor& variance, double eps, const OptionalTensor& more_dy,
                                     const OptionalTensor& more_dx) {
   return either(
-      "batch_norm_backward", {dy, x, weight, kept(more_dy), kept(more_dx)},
+      "batch_norm_backward", {dy, x, weight, mean, variance, kept(more_dy), kept(more_dx)},
       [&] { return ops::batch_norm_backward(dy, x, weight, mean, variance, eps, more_dy, more_dx); },
       [&]() -> Triple {
         check_shapes(x, weight, weight);

@@ -73,7 +73,7 @@ Triple layer_norm_autograd(const Tensor& x, const Tensor& weight, const Tensor& 
 Triple layer_norm_backward_autograd(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
                                     const Tensor& inverse, const OptionalTensor& more_dx) {
   return either(
-      "layer_norm_backward", {dy, x, weight, kept(more_dx)},
+      "layer_norm_backward", {dy, x, weight, mean, inverse, kept(more_dx)},
       [&] { return ops::layer_norm_backward(dy, x, weight, mean, inverse, more_dx); },
       [&] { return layer_norm_backward_by_torch(dy, x, weight, mean, inverse, more_dx); });
 }

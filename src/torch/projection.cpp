@@ -16,8 +16,8 @@ using torch::autograd::variable_list;
 Tensor turned(const Tensor& x) { return x.transpose(1, 2); }
 
 // One matrix for every sequence of the batch.
-Tensor for_each(const Tensor& matrix, int64_t batch) {
-  return matrix.unsqueeze(0).expand({batch, matrix.size(0), matrix.size(1)});
+Tensor for_each(const Tensor& matrix, const c10::SymInt& batch) {
+  return matrix.unsqueeze(0).expand_symint({batch, matrix.sym_size(0), matrix.sym_size(1)});
 }
 
 // From this size on one product has work for a whole GPU.
@@ -25,12 +25,29 @@ constexpr int64_t large_matrix = int64_t{1} << 21;
 
 // Products of the sequences' matrices, summed; in float32 where they are bfloat16.
 Tensor summed_products(const Tensor& left, const Tensor& right) {
-  if (left.scalar_type() == at::kBFloat16) return at::bmm(left, right, at::kFloat).sum(0);
-  if (left.size(1) * right.size(2) < large_matrix) return at::bmm(left, right).sum(0);
+  if (left.scalar_type() == at::kBFloat16 && left.is_cuda()) return at::bmm(left, right, at::kFloat).sum(0);
+  if (left.sym_size(1) * right.sym_size(2) < large_matrix) return at::bmm(left, right).sum(0);
   Tensor sum = at::mm(left[0], right[0]);
   for (int64_t s = 1; s < left.size(0); ++s) sum.addmm_(left[s], right[s]);
   return sum;
 }
+
+}  // namespace
+
+Tensor product(const Tensor& x, const Tensor& weight) {
+  return turned(at::bmm(for_each(weight, x.sym_size(0)), turned(x)));
+}
+
+Tensor product_to_x(const Tensor& dy, const Tensor& weight) {
+  // The matrix units read float32 along the sum alone: turned here it costs less than in the product.
+  Tensor w = weight.t();
+  if (w.scalar_type() == at::kFloat) w = w.contiguous();
+  return turned(at::bmm(for_each(w, dy.sym_size(0)), turned(dy)));
+}
+
+Tensor product_to_weight(const Tensor& dy, const Tensor& x) { return summed_products(turned(dy), x); }
+
+namespace {
 
 struct ProjectionFunction : torch::autograd::Function<ProjectionFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
@@ -40,25 +57,19 @@ struct ProjectionFunction : torch::autograd::Function<ProjectionFunction> {
     context->saved_data["bias"] = bias.has_value();
     const int64_t batch = x.size(0), length = x.size(1), outputs = weight.size(0);
     const Tensor w = weight.to(x.scalar_type());
-    const Tensor column = bias ? bias->to(x.scalar_type()).view({1, outputs, 1}) : Tensor();
-    if (bias) return turned(at::baddbmm(column.expand({batch, outputs, length}), for_each(w, batch), turned(x)));
-    return turned(at::bmm(for_each(w, batch), turned(x)));
+    if (!bias) return product(x, w);
+    const Tensor column = bias->to(x.scalar_type()).view({1, outputs, 1});
+    return turned(at::baddbmm(column.expand({batch, outputs, length}), for_each(w, batch), turned(x)));
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto saved = context->get_saved_variables();
-    const Tensor &x = saved[0], &weight = saved[1];
-    const bool bias = context->saved_data["bias"].toBool();
-    const Tensor dy = turned(gradients[0]);
+    const Tensor &x = saved[0], &weight = saved[1], &dy = gradients[0];
     Tensor dx, dw, db;
-    if (context->needs_input_grad(0)) {
-      // The matrix units read float32 along the sum alone: turned here it costs less than in the product.
-      Tensor w = weight.to(dy.scalar_type()).t();
-      if (w.scalar_type() == at::kFloat) w = w.contiguous();
-      dx = turned(at::bmm(for_each(w, dy.size(0)), dy));
-    }
-    if (context->needs_input_grad(1)) dw = summed_products(dy, x);
-    if (bias) db = dy.sum(at::IntArrayRef{0, 2}, /*keepdim=*/false, weight.scalar_type());
+    if (context->needs_input_grad(0)) dx = product_to_x(dy, weight.to(dy.scalar_type()));
+    if (context->needs_input_grad(1)) dw = product_to_weight(dy, x);
+    if (context->saved_data["bias"].toBool())
+      db = dy.sum(at::IntArrayRef{0, 1}, /*keepdim=*/false, weight.scalar_type());
     return {dx, dw, db};
   }
 };

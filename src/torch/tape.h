@@ -63,12 +63,23 @@ inline void refuse_forward_mode(const char* operation, const variable_list& inpu
                                 "] has no forward-mode derivative; reverse mode has one");
 }
 
+// Torch's own operations say it in words of theirs.
+inline void refuse_two_devices(const char* operation, const variable_list& inputs) {
+  for (const Tensor& input : inputs)
+    TORCH_CHECK_VALUE(!input.defined() || input.device() == inputs[0].device(), "[rtf::", operation,
+                      "] one tensor is on ", inputs[0].device(), " and another on ", input.device(),
+                      "; move them to one device");
+}
+
 // The operator of a gradient: fast() below autograd, or, where its own derivative is wanted (create_graph), the same
 // gradient composed() of differentiable operations, which takes longer.
 template <class Fast, class Composed>
 auto either(const char* operation, const variable_list& inputs, Fast&& fast, Composed&& composed) {
   refuse_forward_mode(operation, inputs);
-  if (recorded(inputs)) return composed();
+  if (recorded(inputs)) {
+    refuse_two_devices(operation, inputs);
+    return composed();
+  }
   const at::AutoDispatchBelowADInplaceOrView guard;
   return fast();
 }

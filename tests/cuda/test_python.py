@@ -139,3 +139,39 @@ def test_functions_that_go_through_numpy():
     angles, response = rtf.freqz(a, torch.ones(1, device="cuda"), points=8)
     assert angles.is_cuda and response.is_cuda
     close(response, rtf.freqz(a.cpu(), torch.ones(1), points=8)[1], 1e-12)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 7, 3), (3, 100, 8), (2, 1000, 6)])
+def test_s4_block(shape):
+    """In both memory orders, and in bfloat16 by autocast."""
+    torch.manual_seed(0)
+    block = rtf.nn.S4Block(rtf.RTF(shape[2], 4, shape[1], init="montel"), shape[2])
+    there, here = copy.deepcopy(block).cuda(), copy.deepcopy(block).double()
+    x, weights = torch.randn(shape), torch.randn(shape)
+    u = x.double().requires_grad_()
+    wanted = here(u)
+    expected = torch.autograd.grad((wanted * weights).sum(), (u, *here.parameters()))
+    turned = x.cuda().transpose(1, 2).contiguous().transpose(1, 2)
+    for given in (x.cuda(), turned):
+        given.requires_grad_()
+        y = there(given)
+        close(y, wanted, 1e-5, "y")
+        assert y.transpose(1, 2).is_contiguous()
+        gradients = torch.autograd.grad((y * weights.cuda()).sum(), (given, *there.parameters()))
+        least = 1e-3 * max(map(largest, expected))
+        for i, (got, want) in enumerate(zip(gradients, expected)):
+            close(got, want, 1e-4, f"gradient {i}", max(largest(want), least))
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            close(there(given).float(), wanted, 0.03, "autocast")
+
+
+def test_the_dropout_of_an_s4_block():
+    """Anew in each pass, and by torch's seed."""
+    block = rtf.nn.S4Block(torch.nn.Identity(), 8, dropout=0.3).cuda()
+    x = torch.randn(2, 50, 8, device="cuda")
+    y = block(x)
+    assert not torch.equal(block(x), y)
+    torch.cuda.manual_seed(1)
+    first = block(x)
+    torch.cuda.manual_seed(1)
+    assert torch.equal(block(x), first)

@@ -1,0 +1,70 @@
+"""`rtf.nn.S4Block`: what the models of S4 put around a layer."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ._dispatch import count
+from ._library import ops
+from .block import length_last
+from .layer import check_signal, draw_generator
+
+__all__ = ["S4Block"]
+
+
+class S4Block(nn.Module):
+    """x (batch, length, channels) -> GLU(W dropout(GELU(layer(x))) + bias), all but the layer in one operator.
+
+    On a GPU the answer has the samples of a row side by side in memory, and nothing is copied where x has them so, too: a
+    block after another, or (batch, channels, length) transposed.
+
+    Parameters
+    ----------
+    layer : Module
+        `rtf.RTF`, `rtf.nn.RTF` or any other from (batch, length, channels) to the same shape.
+    channels : int
+    dropout : float
+        After the GELU, in training mode.
+    tie_dropout : bool
+        One mask for all positions of a sequence.
+
+    Attributes
+    ----------
+    layer : Module
+    output : Linear
+        From the channels to twice as many: values, then gates.
+
+    Examples
+    --------
+    >>> import rtf, torch
+    >>> block = rtf.nn.S4Block(rtf.RTF(d_model=8, state_size=4, trunc_len=32), channels=8, dropout=0.1).eval()
+    >>> x = torch.randn(2, 32, 8)
+    >>> y = torch.nn.functional.glu(block.output(torch.nn.functional.gelu(block.layer(x))), dim=-1)
+    >>> torch.allclose(block(x), y, atol=1e-6)
+    True
+    """
+
+    def __init__(self, layer: nn.Module, channels: int, *, dropout: float = 0.0, tie_dropout: bool = False) -> None:
+        super().__init__()
+        self.channels = count("S4Block", "channels", channels)
+        if not 0 <= dropout < 1:
+            raise ValueError(f"[rtf::S4Block] a dropout of {dropout}; it must be in [0, 1)")
+        self.dropout, self.tie_dropout = dropout, tie_dropout
+        self.layer, self.output = layer, nn.Linear(self.channels, 2 * self.channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (batch, length, channels) -> the same shape."""
+        check_signal("S4Block", "x", x, self.channels)
+        y = self.layer(x.transpose(1, 2).contiguous().transpose(1, 2) if length_last(x) else x)
+        p = self.dropout if self.training else 0.0
+        generator = draw_generator(x.device) if p > 0 else torch.zeros(2, dtype=torch.int64, device=x.device)
+        weight, bias = self.output.weight, self.output.bias
+        kind = x.device.type
+        if kind in ("cpu", "cuda") and torch.is_autocast_enabled(kind):
+            weight = weight.to(torch.get_autocast_dtype(kind))
+        gated: Tensor = ops.gate(y, weight, bias, p, generator, 0, self.tie_dropout)[0]
+        return gated
+
+    def extra_repr(self) -> str:
+        return f"dropout={self.dropout}, tie_dropout={self.tie_dropout}"
