@@ -95,6 +95,9 @@ def test_gradients(torch_ops, sizes):
         assert check(lambda z, x: torch_ops.glu(z, x, 0.3, generator, 1, tied), (gates, u))
         offset = torch.randn(gates.shape[2], dtype=torch.float64, requires_grad=True)
         assert check(lambda z, x, b: torch_ops.glu(z, x, 0.3, generator, 1, tied, bias=b), (gates, u, offset))
+        matrix = torch.randn(gates.shape[2], u.shape[2], dtype=torch.float64, requires_grad=True)
+        for y in layouts(u):
+            assert check(lambda *z: torch_ops.gate(*z, 0.3, generator, 1, tied)[0], (y.requires_grad_(), matrix, offset))
     if u.shape[0] * u.shape[1] > 1:  # of one position the variance is zero
         weight, bias = b.sum(1).detach().requires_grad_(), h0
         assert check(lambda *z: torch_ops.batch_norm(*z)[0], (u, weight, bias))
@@ -478,6 +481,7 @@ def test_refusals(torch_ops):
         (lambda: torch_ops.gate(u, u[0, :2].repeat(4, 1), h0, 0.0, torch.tensor(GENERATOR), 0), r"\[rtf::gate\] the bias has shape \[4\]; \(8\)"),
         (lambda: torch_ops.gate(u[0], b, h0, 0.0, torch.tensor(GENERATOR), 0), r"\[rtf::gate\] y has shape \[7, 4\]"),
         (lambda: torch_ops.gate(u, u[0, :2].repeat(4, 1), h0.repeat(2), 1.0, torch.tensor(GENERATOR), 0), r"\[rtf::gelu\] p is 1"),
+        (lambda: torch_ops.gate(u, u[0, :2].repeat(4, 1).half(), h0.repeat(2), 0.0, torch.tensor(GENERATOR), 0), r"\[rtf::gate\] Half"),
         (lambda: torch_ops.monic(a[0], b[:2], 4), r"\[rtf::monic\] a and b have shapes \[3\] and \[2, 3\] and there are 4"),
         (lambda: torch_ops.monic(b[:3], b, 4), r"\[rtf::monic\] a and b have shapes \[3, 3\] and \[4, 3\]"),
         (lambda: torch_ops.monic(a[:, :0], b, 4), r"\[rtf::monic\] a and b have shapes \[2, 0\]"),

@@ -38,6 +38,10 @@ class Linear(nn.Linear):
         weight = self.weight.expand(x.shape[0], -1, -1)
         return torch.baddbmm(self.bias.unsqueeze(1), weight, x.transpose(1, 2)).transpose(1, 2)
 
+    def product(self, x: Tensor) -> Tensor:
+        """The same without the bias."""
+        return torch.bmm(self.weight.expand(x.shape[0], -1, -1), x.transpose(1, 2)).transpose(1, 2)
+
 
 class Embedding(nn.Embedding):
     """One of its rows for every token."""
@@ -121,9 +125,7 @@ class Block(nn.Module):
         if self.glu is not True:
             z = torch.cat((g if self.glu == "half_glu1" else y, self.output(g)), -1)
         elif length_last(g):
-            # The gate adds the bias: one pass over twice the channels less.
-            z = torch.bmm(self.output.weight.expand(g.shape[0], -1, -1), g.transpose(1, 2)).transpose(1, 2)
-            bias = self.output.bias
+            z, bias = self.output.product(g), self.output.bias  # glu adds it, which saves a pass over twice the channels
         else:
             z = self.output(g)
         gated: Tensor = ops.glu(z, residual, p, generator, site, self.tie_dropout, bias=bias)

@@ -16,8 +16,9 @@ __all__ = ["S4Block"]
 class S4Block(nn.Module):
     """x (batch, length, channels) -> GLU(W dropout(GELU(layer(x))) + bias), all but the layer in one operator.
 
-    On a GPU the answer has the samples of a row side by side in memory, and nothing is copied where x has them so, too: a
-    block after another, or (batch, channels, length) transposed.
+    On a GPU the layer gets its samples with those of a row side by side in memory, and where it keeps that order, as ours do,
+    the answer has it too. Nothing is copied where x has it already: a block after another, or (batch, channels, length)
+    transposed. Samples in float16 are computed in float32.
 
     Parameters
     ----------
@@ -33,7 +34,8 @@ class S4Block(nn.Module):
     ----------
     layer : Module
     output : Linear
-        From the channels to twice as many: values, then gates.
+        From the channels to twice as many: values, then gates. Its weight and bias are read; it is not called, so that
+        hooks on it do not run.
 
     Examples
     --------
@@ -56,15 +58,18 @@ class S4Block(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x (batch, length, channels) -> the same shape."""
         check_signal("S4Block", "x", x, self.channels)
-        y = self.layer(x.transpose(1, 2).contiguous().transpose(1, 2) if length_last(x) else x)
+        turn = length_last(x) and x.stride(1) != 1
+        y = self.layer(x.transpose(1, 2).contiguous().transpose(1, 2) if turn else x)
+        check_signal("S4Block", "the answer of the layer", y, self.channels)
         p = self.dropout if self.training else 0.0
         generator = draw_generator(x.device) if p > 0 else torch.zeros(2, dtype=torch.int64, device=x.device)
-        weight, bias = self.output.weight, self.output.bias
-        kind = x.device.type
-        if kind in ("cpu", "cuda") and torch.is_autocast_enabled(kind):
-            weight = weight.to(torch.get_autocast_dtype(kind))
-        gated: Tensor = ops.gate(y, weight, bias, p, generator, 0, self.tie_dropout)[0]
-        return gated
+        weight, kind, dtype = self.output.weight, x.device.type, y.dtype
+        if kind in ("cpu", "cuda") and torch.is_autocast_enabled(kind) and weight.dtype == torch.float32:
+            dtype = torch.get_autocast_dtype(kind)
+            weight = weight.to(dtype) if dtype == torch.bfloat16 else weight
+        samples = y.float() if y.dtype == torch.float16 else y
+        gated: Tensor = ops.gate(samples, weight, self.output.bias, p, generator, 0, self.tie_dropout)[0]
+        return gated.to(dtype) if dtype == torch.float16 else gated
 
     def extra_repr(self) -> str:
         return f"dropout={self.dropout}, tie_dropout={self.tie_dropout}"

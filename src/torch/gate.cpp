@@ -4,6 +4,7 @@
 #include <torch/library.h>
 
 #include "torch/activation.h"
+#include "torch/bridge.h"
 #include "torch/dispatch.h"
 #include "torch/projection.h"
 #include "torch/tape.h"
@@ -12,7 +13,8 @@ namespace rtf::ops {
 namespace {
 
 void check(const char* operation, const Tensor& y, const Tensor& weight, const Tensor& bias) {
-  TORCH_CHECK_VALUE(y.dim() == 3, "[rtf::", operation, "] y has shape ", y.sizes(),
+  compute_type(operation, weight.scalar_type());  // refuses what the operators do not compute in
+  TORCH_CHECK_VALUE(y.dim() == 3, "[rtf::", operation, "] y has shape ", y.sym_sizes(),
                     "; (batch, length, channels) is needed");
   const auto channels = y.sym_size(2);
   TORCH_CHECK_VALUE(weight.dim() == 2 && weight.sym_size(0) == 2 * channels && weight.sym_size(1) == channels,
@@ -25,28 +27,32 @@ void check(const char* operation, const Tensor& y, const Tensor& weight, const T
                       " and y on ", y.device(), "; move them to one device");
 }
 
-// Where the samples of a row lie side by side, the gate adds the bias: one pass over twice the channels less. Elsewhere
+// Where the samples of a row lie side by side, glu adds the bias, which saves a pass over twice the channels. Elsewhere
 // the product does.
 bool rows_side_by_side(const Tensor& g) { return g.sym_size(1) != 1 && g.sym_stride(1) == 1; }
 
-OptionalTensor bias_of_the_gate(const Tensor& g, const Tensor& bias) {
+OptionalTensor bias_of_glu(const Tensor& g, const Tensor& bias) {
   return rows_side_by_side(g) ? OptionalTensor(bias) : std::nullopt;
 }
 
-// z is the product, which has the type of the weight.
+// z is the product, which has the type of the weight: autocast would choose another.
+using WithoutAutocast = c10::impl::ExcludeDispatchKeyGuard;
+
 Triple compute(const Tensor& y, const Tensor& weight, const Tensor& bias, double p, const Tensor& generator,
                int64_t layer, bool tied) {
+  const WithoutAutocast guard(c10::autocast_dispatch_keyset);
   check("gate", y, weight, bias);
   const Tensor g = ops::gelu(y, p, generator, layer, tied), in = g.to(weight.scalar_type());
   const Tensor z = rows_side_by_side(in) ? nn::product(in, weight) : at::linear(in, weight, bias.to(in.scalar_type()));
-  return {ops::glu(z, {}, 0, generator, layer, false, bias_of_the_gate(in, bias)), g, z};
+  return {ops::glu(z, {}, 0, generator, layer, false, bias_of_glu(in, bias)), g, z};
 }
 
 Triple compute_backward(const Tensor& dout, const Tensor& y, const Tensor& weight, const Tensor& bias, const Tensor& g,
                         const Tensor& z, double p, const Tensor& generator, int64_t layer, bool tied) {
+  const WithoutAutocast guard(c10::autocast_dispatch_keyset);
   check("gate_backward", y, weight, bias);
   const Tensor in = g.to(weight.scalar_type());
-  auto [dz, db] = glu_backward(dout, z, 0, generator, layer, false, bias_of_the_gate(in, bias));
+  auto [dz, db] = glu_backward(dout, z, 0, generator, layer, false, bias_of_glu(in, bias));
   Tensor dg, dw;
   if (rows_side_by_side(in)) {
     dg = nn::product_to_x(dz, weight);

@@ -25,8 +25,11 @@ constexpr int64_t large_matrix = int64_t{1} << 21;
 
 // Products of the sequences' matrices, summed; in float32 where they are bfloat16.
 Tensor summed_products(const Tensor& left, const Tensor& right) {
-  if (left.scalar_type() == at::kBFloat16 && left.is_cuda()) return at::bmm(left, right, at::kFloat).sum(0);
-  if (left.sym_size(1) * right.sym_size(2) < large_matrix) return at::bmm(left, right).sum(0);
+  if (!left.is_cuda() || left.size(0) == 0) return at::bmm(left, right).sum(0);
+  // That with a type of its own has no derivative.
+  const bool recorded = at::GradMode::is_enabled() && (left.requires_grad() || right.requires_grad());
+  if (left.scalar_type() == at::kBFloat16 && !recorded) return at::bmm(left, right, at::kFloat).sum(0);
+  if (left.size(1) * right.size(2) < large_matrix) return at::bmm(left, right).sum(0);
   Tensor sum = at::mm(left[0], right[0]);
   for (int64_t s = 1; s < left.size(0); ++s) sum.addmm_(left[s], right[s]);
   return sum;

@@ -63,7 +63,7 @@ inline void refuse_forward_mode(const char* operation, const variable_list& inpu
                                 "] has no forward-mode derivative; reverse mode has one");
 }
 
-// Torch's own operations say it in words of theirs.
+// Composed gradients are torch's operations: without this check its message would name none of ours.
 inline void refuse_two_devices(const char* operation, const variable_list& inputs) {
   for (const Tensor& input : inputs)
     TORCH_CHECK_VALUE(!input.defined() || input.device() == inputs[0].device(), "[rtf::", operation,

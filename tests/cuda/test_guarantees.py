@@ -57,6 +57,10 @@ def test_gradcheck_of_the_block(cuda_ops, sizes):
         assert check(lambda x: cuda_ops.gelu(x, 0.3, generator, 1, tied), (u,))
         assert check(lambda z: cuda_ops.glu(z, None, 0.3, generator, 1, tied), (gates,))
         assert check(lambda z, x: cuda_ops.glu(z, x, 0.3, generator, 1, tied), (gates, u))
+        matrix, offset = gates[0, 0, :, None] * h0, gates[0, 0]
+        for y in (u, u.detach().transpose(1, 2).contiguous().transpose(1, 2)):
+            leaves = [x.detach().requires_grad_() for x in (y, matrix, offset)]
+            assert check(lambda *z: cuda_ops.gate(*z, 0.3, generator, 1, tied)[0], leaves)
     if u.shape[0] * u.shape[1] > 1:  # of one position the variance is zero
         weight = b.sum(1).detach().requires_grad_()
         assert check(lambda *z: cuda_ops.batch_norm(*z)[0], (u, weight, h0))

@@ -92,11 +92,49 @@ def test_torch_features():
     assert rtf.nn.S4Block(rtf.RTF(8, 4, 64), 8).to("meta")(torch.empty(2, 64, 8, device="meta")).shape == (2, 64, 8)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast(dtype):
+    """No more is lost than by torch's modules, which round at the same places; float16 is computed in float32."""
+    plain, ours = both(6, 16)
+    plain, ours = plain.float(), ours.float()
+    x = torch.randn(2, 16, 6)
+
+    def run(block, narrow):
+        with torch.autocast("cpu", dtype, enabled=narrow):
+            y = block(x)
+        assert not narrow or y.dtype == dtype
+        return y.float(), *torch.autograd.grad(y.float().square().sum(), list(block.parameters()))
+
+    for got, theirs, wanted in zip(run(ours, True), run(plain, True), run(plain, False)):
+        assert got.dtype == torch.float32
+        assert (got - wanted).abs().max() < 2 * (theirs - wanted).abs().max()
+    with torch.autocast("cpu", dtype):
+        assert ours.double()(x.double()).dtype == torch.float64  # as with torch's
+
+
+def test_half_samples_are_computed_in_float32():
+    block, x = rtf.nn.S4Block(nn.Identity(), 6), torch.randn(2, 16, 6).half()
+    assert torch.equal(block(x), block(x.float()).half())
+
+
+@pytest.mark.parametrize("frozen", ["layer", "output"])
+def test_frozen_parts(frozen):
+    plain, ours = both(6, 16)
+    x = torch.randn(2, 16, 6).double().requires_grad_()
+    for block in (plain, ours):
+        getattr(block, frozen).requires_grad_(False)
+        block(x).square().sum().backward()
+    for (name, p), q in zip(ours.named_parameters(), plain.parameters()):
+        assert (p.grad is None) == (q.grad is None) == name.startswith(frozen), name
+        assert p.grad is None or torch.allclose(p.grad, q.grad, rtol=1e-11, atol=1e-11)
+
+
 def test_refusals():
     table = [
         (lambda: rtf.nn.S4Block(nn.Identity(), 0), r"\[rtf::S4Block\] channels is 0; at least 1"),
         (lambda: rtf.nn.S4Block(nn.Identity(), 4, dropout=1), r"\[rtf::S4Block\] a dropout of 1; it must be in \[0, 1\)"),
         (lambda: rtf.nn.S4Block(nn.Identity(), 4)(torch.ones(2, 3, 5)), r"\[rtf::S4Block\] x has shape \[2, 3, 5\]; \(batch, length, 4\)"),
+        (lambda: rtf.nn.S4Block(nn.LSTM(4, 4, batch_first=True), 4)(torch.ones(2, 3, 4)), r"\[rtf::S4Block\] the answer of the layer is of type tuple"),
     ]  # fmt: skip
     for call, message in table:
         with pytest.raises(ValueError, match=message):
