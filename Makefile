@@ -108,7 +108,7 @@ sensor: install
 install: build
 	@$(TOOLS) cmake --install build/release --prefix "$(PREFIX)"
 
-# Without the tests, which take longer to build than what is installed.
+# What is installed alone: nobody waits for the tests.
 install-core: build/core/build.ninja
 	@$(TOOLS) cmake --build --preset core --target rtf rtf_shared rtf_command
 	@$(TOOLS) cmake --install build/core --prefix "$(PREFIX)"

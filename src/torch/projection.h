@@ -13,8 +13,8 @@ namespace rtf::nn {
 // bfloat16, accumulated in float32, and the gradient of the weight float32.
 at::Tensor project(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias = {});
 
-// The same of x whose samples of a row lie side by side in memory, as those of the answer, without bias and below
-// autograd; and from the answer's gradient dy those of x and of the weight.
+// The same of x whose samples of a row lie side by side in memory, as those of the answer, without bias and by torch's
+// own operations; and from the answer's gradient dy those of x and of the weight.
 at::Tensor product(const at::Tensor& x, const at::Tensor& weight);
 at::Tensor product_to_x(const at::Tensor& dy, const at::Tensor& weight);
 at::Tensor product_to_weight(const at::Tensor& dy, const at::Tensor& x);
