@@ -186,6 +186,8 @@ def test_opcheck(torch_ops, sizes):
         ("glu", (gates, u, 0.3, generator, 1), {"bias": gates[0, 0].detach().requires_grad_()}),
         ("gate", (u, *gate, 0.3, generator, 1), {}),
         ("gate", (turned, *gate, 0.3, generator, 1, True), {}),
+        ("length_last", (u,), {}),
+        ("channels_last", (turned,), {}),
         ("batch_norm", (u, h0, h0), {}),
         ("batch_norm", (u, h0, h0), {"running_mean": torch.zeros_like(h0), "running_var": torch.ones_like(h0)}),
         ("glu", (turned_gates, turned, 0.3, generator, 1), {}),
@@ -224,6 +226,29 @@ def test_memory_order(torch_ops):
                     turned = got.transpose(1, 2) if leaf.stride(1) == 1 else got
                     assert turned.is_contiguous(), f"{number}: {got.stride()} of {leaf.stride()}"
             torch.testing.assert_close(operator(x), expected, rtol=1e-12, atol=1e-12)
+
+
+def turns_memory(ops, x):
+    """length_last and channels_last of x: the same numbers in memory of their own, in the order that the name says, and
+    gradients in the other order."""
+    kinds = {ops.length_last: lambda y: y.transpose(1, 2), ops.channels_last: lambda y: y}
+    for (turn, rows), (_, back) in zip(kinds.items(), reversed(kinds.items())):
+        for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
+            leaf = x.detach().to(dtype).requires_grad_()
+            y = turn(leaf)
+            assert torch.equal(y, leaf) and rows(y).is_contiguous() and y.data_ptr() != leaf.data_ptr()
+            (dx,) = torch.autograd.grad(y, leaf, y.detach())
+            assert torch.equal(dx, leaf) and back(dx).is_contiguous()
+        tokens = (x > 0).detach()
+        assert torch.equal(turn(tokens), tokens)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_turned_memory(torch_ops, sizes):
+    for x in layouts(tensors(sizes)[4]):
+        turns_memory(torch_ops, x)
+        for turn in (torch_ops.length_last, torch_ops.channels_last):
+            assert torch.autograd.gradgradcheck(turn, x.requires_grad_())
 
 
 def test_nan_is_not_hidden(torch_ops):
@@ -477,6 +502,8 @@ def test_refusals(torch_ops):
         (lambda: torch_ops.spread(u, h0, h0), r"\[rtf::spread\] x, weight and bias have shapes \[2, 7, 4\]"),
         (lambda: torch_ops.embedding(u, b), r"\[rtf::embedding\] tokens, Double, and weight have shapes"),
         (lambda: torch_ops.glu(u, None, 0.0, torch.tensor(GENERATOR), 0, bias=h0[:3]), r"\[rtf::glu\] the bias has shape \[3\]"),
+        (lambda: torch_ops.length_last(h0), r"\[rtf::length_last\] x has shape \[4\]; \(batch, length, channels\)"),
+        (lambda: torch_ops.channels_last(b), r"\[rtf::channels_last\] x has shape \[4, 3\]"),
         (lambda: torch_ops.gate(u, b, h0, 0.0, torch.tensor(GENERATOR), 0), r"\[rtf::gate\] the weight has shape \[4, 3\]; \(8, 4\)"),
         (lambda: torch_ops.gate(u, u[0, :2].repeat(4, 1), h0, 0.0, torch.tensor(GENERATOR), 0), r"\[rtf::gate\] the bias has shape \[4\]; \(8\)"),
         (lambda: torch_ops.gate(u[0], b, h0, 0.0, torch.tensor(GENERATOR), 0), r"\[rtf::gate\] y has shape \[7, 4\]"),

@@ -58,8 +58,7 @@ class S4Block(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x (batch, length, channels) -> the same shape."""
         check_signal("S4Block", "x", x, self.channels)
-        turn = length_last(x) and x.stride(1) != 1
-        y = self.layer(x.transpose(1, 2).contiguous().transpose(1, 2) if turn else x)
+        y = self.layer(ops.length_last(x) if length_last(x) and x.stride(1) != 1 else x)
         check_signal("S4Block", "the answer of the layer", y, self.channels)
         p = self.dropout if self.training else 0.0
         generator = draw_generator(x.device) if p > 0 else torch.zeros(2, dtype=torch.int64, device=x.device)

@@ -59,14 +59,22 @@ Executor& executor() {
 }
 
 at::ScalarType compute_type(const char* operation, at::ScalarType type) {
-  TORCH_CHECK_VALUE(type == at::kFloat || type == at::kDouble || type == at::kBFloat16, "[rtf::", operation, "] ",
-                    type, " numbers; float32, float64 and bfloat16 are served");
+  TORCH_CHECK_VALUE(type == at::kFloat || type == at::kDouble || type == at::kBFloat16, "[rtf::", operation, "] ", type,
+                    " numbers; float32, float64 and bfloat16 are served");
   return type == at::kDouble ? at::kDouble : at::kFloat;
 }
 
 namespace {
 bool has_length_last(const at::Tensor& x) { return x.dim() == 3 && x.sym_stride(1) == 1; }
 }  // namespace
+
+bool is_length_last(const at::Tensor& x) {
+  const auto sizes = x.sizes(), strides = x.strides();
+  const auto lies = [&](int dimension, int64_t stride) {
+    return sizes[dimension] == 1 || strides[dimension] == stride;
+  };
+  return x.numel() == 0 || (lies(0, sizes[1] * sizes[2]) && lies(1, 1) && lies(2, sizes[1]));
+}
 
 at::Tensor empty_result(const at::Tensor& x, at::ScalarType type, std::optional<c10::SymInt> channels) {
   auto sizes = x.sym_sizes().vec();
@@ -80,14 +88,14 @@ at::Tensor empty_result(const at::Tensor& x, at::ScalarType type, std::optional<
 }
 
 at::Tensor as_result(const at::Tensor& values, const at::Tensor& x, at::ScalarType type) {
-  if ((has_length_last(x) ? values.transpose(1, 2) : values).is_contiguous()) return values.to(type);
+  if (has_length_last(x) ? is_length_last(values) : values.is_contiguous()) return values.to(type);
   return empty_result(x, type, values.size(-1)).copy_(values);
 }
 
 namespace {
 std::vector<std::size_t> indices(const char* operation, const char* what, const at::Tensor& tensor) {
-  TORCH_CHECK_VALUE(tensor.dim() == 1 && at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false), "[rtf::",
-                    operation, "] ", what, " has shape ", tensor.sizes(), " and type ", tensor.scalar_type(),
+  TORCH_CHECK_VALUE(tensor.dim() == 1 && at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false),
+                    "[rtf::", operation, "] ", what, " has shape ", tensor.sizes(), " and type ", tensor.scalar_type(),
                     "; one dimension of integers is needed");
   const at::Tensor host = tensor.to(at::TensorOptions(at::kLong).device(at::kCPU)).contiguous();
   std::vector<std::size_t> result;
@@ -116,7 +124,8 @@ std::vector<std::size_t> offsets_of(const char* operation, const std::optional<a
   const auto result = indices(operation, "offsets", *offsets);
   TORCH_CHECK_VALUE(result.size() >= 2 && result.front() == 0 && result.back() == static_cast<std::size_t>(length) &&
                         std::is_sorted(result.begin(), result.end()),
-                    "[rtf::", operation, "] offsets are ", at::IntArrayRef(std::vector<int64_t>(result.begin(), result.end())),
+                    "[rtf::", operation, "] offsets are ",
+                    at::IntArrayRef(std::vector<int64_t>(result.begin(), result.end())),
                     "; they must rise from 0 to the length ", length);
   return result;
 }
@@ -127,8 +136,8 @@ std::size_t length_of(const char* operation, int64_t length) {
 }
 
 void check_shape(const char* operation, const char* what, const at::Tensor& tensor, at::IntArrayRef shape) {
-  TORCH_CHECK_VALUE(tensor.sizes() == shape, "[rtf::", operation, "] ", what, " has shape ", tensor.sizes(), "; ", shape,
-                    " is needed");
+  TORCH_CHECK_VALUE(tensor.sizes() == shape, "[rtf::", operation, "] ", what, " has shape ", tensor.sizes(), "; ",
+                    shape, " is needed");
 }
 
 void check_coefficients(const char* operation, const at::Tensor& a, const at::Tensor& b, const at::Tensor& h0) {
@@ -138,7 +147,8 @@ void check_coefficients(const char* operation, const at::Tensor& a, const at::Te
   TORCH_CHECK_VALUE(b.sym_size(0) == h0.sym_size(0) && b.sym_size(1) == a.sym_size(1) && a.sym_size(0) > 0 &&
                         b.sym_size(0) % a.sym_size(0) == 0 && b.sym_size(0) > 0,
                     "[rtf::", operation, "] a, b, h0 have shapes ", a.sym_sizes(), ", ", b.sym_sizes(), ", ",
-                    h0.sym_sizes(), "; the orders must agree, b and h0 have a row a channel, and denominators divide channels");
+                    h0.sym_sizes(),
+                    "; the orders must agree, b and h0 have a row a channel, and denominators divide channels");
   for (const at::Tensor* one : {&a, &b, &h0}) compute_type(operation, one->scalar_type());
 }
 

@@ -36,10 +36,18 @@ at::ScalarType compute_type(const char* operation, at::ScalarType type);
 // (batch, length, channels) with whatever strides it has.
 template <class T>
 Signal<T> signal(const at::Tensor& tensor) {
-  return {static_cast<T*>(tensor.data_ptr()), static_cast<std::size_t>(tensor.size(0)),
-          static_cast<std::size_t>(tensor.size(1)), static_cast<std::size_t>(tensor.size(2)), tensor.stride(0),
-          tensor.stride(1), tensor.stride(2)};
+  return {static_cast<T*>(tensor.data_ptr()),
+          static_cast<std::size_t>(tensor.size(0)),
+          static_cast<std::size_t>(tensor.size(1)),
+          static_cast<std::size_t>(tensor.size(2)),
+          tensor.stride(0),
+          tensor.stride(1),
+          tensor.stride(2)};
 }
+
+// Whether x (batch, length, channels) has the samples of a row side by side, and nothing between the rows. Strides tell
+// what a transposed view would; of a small layer the host makes views for longer than the GPU computes.
+bool is_length_last(const at::Tensor& x);
 
 // An empty result for x, with another last size where `channels` says so. Of a signal whose samples lie side by side it
 // has them so too; of all else it is contiguous. Every device and the meta kernels keep to this.

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "rtf_torch/operators.h"
+#include "torch/tape.h"
 
 namespace rtf::nn {
 namespace {
@@ -17,7 +18,7 @@ Tensor turned(const Tensor& x) { return x.transpose(1, 2); }
 
 // One matrix for every sequence of the batch.
 Tensor for_each(const Tensor& matrix, const c10::SymInt& batch) {
-  return matrix.unsqueeze(0).expand_symint({batch, matrix.sym_size(0), matrix.sym_size(1)});
+  return matrix.expand_symint({batch, matrix.sym_size(0), matrix.sym_size(1)});
 }
 
 // From this size on one product has work for a whole GPU.
@@ -27,8 +28,8 @@ constexpr int64_t large_matrix = int64_t{1} << 21;
 Tensor summed_products(const Tensor& left, const Tensor& right) {
   if (!left.is_cuda() || left.size(0) == 0) return at::bmm(left, right).sum(0);
   // That with a type of its own has no derivative.
-  const bool recorded = at::GradMode::is_enabled() && (left.requires_grad() || right.requires_grad());
-  if (left.scalar_type() == at::kBFloat16 && !recorded) return at::bmm(left, right, at::kFloat).sum(0);
+  if (left.scalar_type() == at::kBFloat16 && !ops::recorded({left, right}))
+    return at::bmm(left, right, at::kFloat).sum(0);
   if (left.size(1) * right.size(2) < large_matrix) return at::bmm(left, right).sum(0);
   Tensor sum = at::mm(left[0], right[0]);
   for (int64_t s = 1; s < left.size(0); ++s) sum.addmm_(left[s], right[s]);

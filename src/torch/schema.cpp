@@ -72,6 +72,8 @@ TORCH_LIBRARY(rtf, m) {
   m.def(
       "gate_backward(Tensor dout, Tensor y, Tensor weight, Tensor bias, Tensor g, Tensor z, float p, Tensor generator, "
       "int layer, bool tied=False) -> (Tensor, Tensor, Tensor)");
+  m.def("length_last(Tensor x) -> Tensor");
+  m.def("channels_last(Tensor x) -> Tensor");
   m.def(
       "batch_norm(Tensor x, Tensor weight, Tensor bias, float eps=1e-05, *, Tensor(a!)? running_mean=None, "
       "Tensor(b!)? running_var=None, float momentum=0.1, ScalarType? dtype=None) -> (Tensor, Tensor, Tensor)");

@@ -17,7 +17,7 @@ Pair denominators_and_numerators(const Tensor& a, const OptionalTensor& b, const
                     "[rtf::wrapped_convolve] a and b in one have shape ", a.sym_sizes(), " and h0 has ", h0.sym_sizes(),
                     "; (denominators + channels, order) and (channels) are needed");
   const auto denominators = a.sym_size(0) - h0.sym_size(0);
-  return {a.narrow_symint(0, 0, denominators), a.narrow_symint(0, denominators, h0.sym_size(0))};
+  return {a.slice_symint(0, 0, denominators), a.slice_symint(0, denominators)};
 }
 
 Tensor taps(const Tensor& k, bool bidirectional) {

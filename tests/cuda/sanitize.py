@@ -121,6 +121,7 @@ def block(dtype, batch, length, channels):
     for tied in (False, True):
         backward(ops.gelu(u, 0.2, GENERATOR, 1, tied), ops.dropout(u, 0.2, GENERATOR, 2, tied),
                  ops.glu(z, u, 0.2, GENERATOR, 3, tied, bias=gates), ops.glu(z, None, 0.2, GENERATOR, 4, tied))  # fmt: skip
+    backward(ops.channels_last(u), ops.length_last(parameter(batch, length, channels, dtype=dtype)))
     backward(ops.embedding(tokens, table), ops.spread(u[:, :, 0].detach(), weight, bias))
 
 

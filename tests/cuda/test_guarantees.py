@@ -96,6 +96,12 @@ def test_meta_kernels_know_the_memory_order(cuda_ops, order):
         assert block_cases.follows(y[0] if isinstance(y, tuple) else y, arguments[0]), name
 
 
+@pytest.mark.parametrize("order", ["length", "channels", "strided"])
+@pytest.mark.parametrize("shape", block_cases.SHAPES, ids=str)
+def test_turned_memory(cuda_ops, shape, order):
+    test_operators.turns_memory(cuda_ops, block_cases.signal(shape, torch.float64, order=order).cuda())
+
+
 class Block:
     """A layer with all that follows it in a model, on one stream of the GPU, in float32 or bfloat16 samples."""
 
@@ -217,5 +223,8 @@ def test_refusals(cuda_ops):
         call(lambda x: x)
         with pytest.raises(ValueError, match=rf"^\[rtf::{name}\] .* on (cpu|cuda:0) .* on (cpu|cuda:0)"):
             call(lambda x: x.detach().cpu())
+    for turn in (cuda_ops.length_last, cuda_ops.channels_last):
+        with pytest.raises(ValueError, match=r"last\] x has shape \[7, 4\]; \(batch, length, channels\) is needed"):
+            turn(u[0])
     with pytest.raises(ValueError, match=r"\[rtf::convolve\] Half numbers"):
         cuda_ops.convolve(u.half(), k)

@@ -38,6 +38,7 @@ def test_like_the_cpu(cuda_ops, order):
         "gelu": (lambda device, x: cuda_ops.gelu(x, 0.3, generator.to(device), 1), (u,)),
         "glu": (lambda device, z, b: cuda_ops.glu(z, None, 0.3, generator.to(device), 1, bias=b), (u, bias)),
         "gate": (lambda device, *z: cuda_ops.gate(*z, 0.3, generator.to(device), 1)[0], (u, draw(8, 4), draw(8))),
+        "length_last": (lambda device, x: cuda_ops.length_last(x), (u,)),
         "batch_norm": (lambda device, *z: cuda_ops.batch_norm(*z)[0], (u, weight, bias)),
         "layer_norm": (lambda device, *z: cuda_ops.layer_norm(*z)[0], (u, weight, bias)),
         "embedding": (lambda device, w: cuda_ops.embedding(torch.tensor([[0, 1, 1]], device=device), w), (u[0],)),

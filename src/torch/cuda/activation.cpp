@@ -53,7 +53,7 @@ Tensor map(const char* operation, const Tensor& x, const OptionalTensor& dy, dou
   const Device device(x);
   arguments.stream = device;
   if (result.numel() > 0) call([&] { compute(arguments); });
-  return as_result(result.view(x.sizes()), x, x.scalar_type(), device);
+  return as_result(unpacked(result, x.sizes()), x, x.scalar_type(), device);
 }
 
 Tensor dropout_cuda(const Tensor& x, double p, const Tensor& generator, int64_t layer, bool tied) {
@@ -98,7 +98,7 @@ Tensor glu_cuda(const Tensor& z, const OptionalTensor& residual, double p, const
   const auto wanted = residual ? residual->scalar_type() : z.scalar_type();
   const auto outer = outer_type(z.scalar_type(), wanted);
   const Tensor in = packed(z);
-  const Tensor y = empty_length_last(in.narrow(2, 0, in.size(2) / 2), outer);
+  const Tensor y = empty_length_last(in, outer, in.size(2) / 2);
   auto arguments = arguments_of("glu", z, p, generator, layer, tied, y);
   Tensor added;
   if (residual) {
@@ -113,7 +113,7 @@ Tensor glu_cuda(const Tensor& z, const OptionalTensor& residual, double p, const
   const Device device(z);
   arguments.stream = device;
   if (y.numel() > 0) call([&] { cuda::glu(arguments); });
-  return as_result(y.view(sizes), z, wanted, device);
+  return as_result(unpacked(y, sizes), z, wanted, device);
 }
 
 Pair glu_backward_cuda(const Tensor& dy, const Tensor& z, double p, const Tensor& generator, int64_t layer, bool tied,
@@ -137,7 +137,8 @@ Pair glu_backward_cuda(const Tensor& dy, const Tensor& z, double p, const Tensor
   } else {
     to_bias.zero_();
   }
-  return {as_result(dz.view(z.sizes()), z, z.scalar_type(), device), bias ? to_bias.to(bias->scalar_type()) : to_bias};
+  return {as_result(unpacked(dz, z.sizes()), z, z.scalar_type(), device),
+          bias ? to_bias.to(bias->scalar_type()) : to_bias};
 }
 
 }  // namespace

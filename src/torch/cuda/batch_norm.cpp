@@ -63,7 +63,7 @@ Triple batch_norm_cuda(const Tensor& x, const Tensor& weight, const Tensor& bias
   const Device device(x);
   arguments.stream = device;
   call([&] { cuda::batch_norm(arguments, b.data_ptr(), y.data_ptr(), running); });
-  return {as_result(y.reshape(x.sizes()), x, wanted, device), mean, variance};
+  return {as_result(unpacked(y, x.sizes()), x, wanted, device), mean, variance};
 }
 
 Triple batch_norm_backward_cuda(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
@@ -95,7 +95,7 @@ Triple batch_norm_backward_cuda(const Tensor& dy, const Tensor& x, const Tensor&
     cuda::batch_norm_backward(arguments, gradient.data_ptr(), {address(to_dy), address(to_dx)}, dx.data_ptr(),
                               dw.data_ptr(), db.data_ptr());
   });
-  return {as_result(dx.reshape(x.sizes()), x, x.scalar_type(), device), dw.to(weight.scalar_type()),
+  return {as_result(unpacked(dx, x.sizes()), x, x.scalar_type(), device), dw.to(weight.scalar_type()),
           db.to(weight.scalar_type())};
 }
 

@@ -46,7 +46,7 @@ class Pieces {
   at::Tensor memory_;
 };
 
-// Of the sizes of `signal`, with the samples of a row side by side.
-at::Tensor empty_length_last(const at::Tensor& signal, at::ScalarType type);
+// Of the sizes of `signal`, or with so many channels, with the samples of a row side by side.
+at::Tensor empty_length_last(const at::Tensor& signal, at::ScalarType type, std::optional<int64_t> channels = {});
 
 }  // namespace rtf::ops

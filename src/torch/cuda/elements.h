@@ -18,8 +18,13 @@ inline cuda::Numbers numbers(const at::Tensor& contiguous) {
 
 // What is not a signal (batch, length, channels) counts as one of length 1, which keeps the order of its elements.
 inline at::Tensor packed(const at::Tensor& x) {
-  if (x.dim() == 3) return length_last(x).transpose(1, 2).contiguous().transpose(1, 2);
+  if (x.dim() == 3) return is_length_last(x) ? x : length_last(x).transpose(1, 2).contiguous().transpose(1, 2);
   return x.contiguous().view({c10::multiply_integers(x.sizes().slice(0, x.dim() - 1)), 1, x.size(-1)});
+}
+
+// The other way: what was computed of packed(), in the sizes that it had before.
+inline at::Tensor unpacked(const at::Tensor& x, at::IntArrayRef sizes) {
+  return x.sizes() == sizes ? x : x.reshape(sizes);
 }
 
 // The type that a norm's kernel writes: that of x, or bfloat16 of float32.

@@ -31,8 +31,8 @@ Tensor embedding_cuda(const Tensor& tokens, const Tensor& weight) {
   return y;
 }
 
-// Up to this many rows, and numbers of the indicator, a product with the indicator of each token costs less than sorting
-// the tokens. Both add in a fixed order, and leave tokens outside the vocabulary out.
+// Up to this many rows, and numbers of the indicator, a product with the indicator of each token costs less than
+// sorting the tokens. Both add in a fixed order, and leave tokens outside the vocabulary out.
 constexpr int64_t small_vocabulary = 1024;
 constexpr int64_t largest_indicator = int64_t{1} << 28;
 
@@ -92,9 +92,8 @@ Triple spread_backward_cuda(const Tensor& dy, const Tensor& x, const Tensor& wei
   arguments.stream = device;
   if (gradient.numel() > 0) {
     const Tensor space = workspace(cuda::spread_backward_workspace_bytes(arguments), x);
-    call([&] {
-      cuda::spread_backward(arguments, gradient.data_ptr(), dw.data_ptr(), db.data_ptr(), space.data_ptr());
-    });
+    call(
+        [&] { cuda::spread_backward(arguments, gradient.data_ptr(), dw.data_ptr(), db.data_ptr(), space.data_ptr()); });
   } else {
     dw.zero_();
     db.zero_();

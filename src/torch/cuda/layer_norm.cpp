@@ -44,7 +44,7 @@ Triple layer_norm_cuda(const Tensor& x, const Tensor& weight, const Tensor& bias
   const Device device(x);
   arguments.stream = device;
   if (y.numel() > 0) call([&] { cuda::layer_norm(arguments, b.data_ptr(), eps, y.data_ptr()); });
-  return {as_result(y.view(x.sizes()), x, wanted, device), mean, inverse};
+  return {as_result(unpacked(y, x.sizes()), x, wanted, device), mean, inverse};
 }
 
 Triple layer_norm_backward_cuda(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
@@ -80,7 +80,7 @@ Triple layer_norm_backward_cuda(const Tensor& dy, const Tensor& x, const Tensor&
     dw.zero_();
     db.zero_();
   }
-  return {as_result(dx.view(x.sizes()), x, x.scalar_type(), device), dw.to(weight.scalar_type()),
+  return {as_result(unpacked(dx, x.sizes()), x, x.scalar_type(), device), dw.to(weight.scalar_type()),
           db.to(weight.scalar_type())};
 }
 

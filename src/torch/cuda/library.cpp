@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "cuda/device.h"
-#include "cuda/transpose.h"
 #include "torch/cuda/bridge.h"
 
 namespace rtf::ops {
@@ -12,39 +11,6 @@ void check_device(const char* operation, const char* what, const at::Tensor& ten
                   const at::Tensor& on) {
   TORCH_CHECK_VALUE(tensor.device() == on.device(), "[rtf::", operation, "] ", what, " is on ", tensor.device(),
                     " and ", other, " on ", on.device(), "; move them to one device");
-}
-
-namespace {
-// What the operators refuse comes by here, too.
-bool can_be_turned(const at::Tensor& x) {
-  return x.is_contiguous() && (x.element_size() == 2 || x.element_size() == 4 || x.element_size() == 8);
-}
-
-// (batch, columns, rows), contiguous, of (batch, rows, columns), contiguous too: torch's copy takes four times as long.
-at::Tensor turned(const at::Tensor& x, const Device& device) {
-  at::Tensor result = at::empty({x.size(0), x.size(2), x.size(1)}, x.options());
-  call([&] {
-    cuda::transpose(x.const_data_ptr(), result.mutable_data_ptr(), x.size(0), x.size(1), x.size(2), x.element_size(),
-                    device);
-  });
-  return result;
-}
-}  // namespace
-
-at::Tensor length_last(const at::Tensor& signal) {
-  if (signal.stride(1) == 1 || signal.size(1) <= 1) return signal;
-  const at::Tensor rows = can_be_turned(signal) ? turned(signal, Device(signal)) : signal.transpose(1, 2).contiguous();
-  return rows.transpose(1, 2);
-}
-
-at::Tensor as_result(const at::Tensor& values, const at::Tensor& x, at::ScalarType type, const Device& device) {
-  const bool same = x.dim() != 3 || values.scalar_type() != type || x.stride(1) == 1 || values.is_contiguous();
-  if (same || !can_be_turned(values.transpose(1, 2))) return as_result(values, x, type);
-  return turned(values.transpose(1, 2), device);
-}
-
-at::Tensor empty_length_last(const at::Tensor& signal, at::ScalarType type) {
-  return at::empty({signal.size(0), signal.size(2), signal.size(1)}, signal.options().dtype(type)).transpose(1, 2);
 }
 
 std::size_t Pieces::add(std::size_t bytes) {

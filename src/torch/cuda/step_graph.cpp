@@ -41,11 +41,13 @@ StepGraph::StepGraph(SequenceModel model, int64_t batch) {
   const Tensor& weight = parameters.front();
   const c10::cuda::CUDAGuard device(weight.device());
   const bool tokens = model->options.vocabulary > 0;
-  const std::vector<int64_t> shape = tokens ? std::vector<int64_t>{batch} : std::vector<int64_t>{batch, model->options.features};
+  const std::vector<int64_t> shape =
+      tokens ? std::vector<int64_t>{batch} : std::vector<int64_t>{batch, model->options.features};
   captured_ = std::make_unique<Captured>();
   captured_->model = model;
   captured_->state = model->make_state(batch);
-  captured_->input = at::zeros(shape, weight.options().dtype(tokens ? at::kLong : weight.scalar_type()).requires_grad(false));
+  captured_->input =
+      at::zeros(shape, weight.options().dtype(tokens ? at::kLong : weight.scalar_type()).requires_grad(false));
 
   const at::NoGradGuard no_grad;
   c10::cuda::getCurrentCUDAStream().synchronize();  // the capture's own stream sees all that was written

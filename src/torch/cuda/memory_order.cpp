@@ -1,0 +1,69 @@
+// length_last and channels_last on the GPU, and what keeps the signals of other operators in their memory order.
+#include "torch/memory_order.h"
+
+#include <ATen/Functions.h>
+#include <torch/library.h>
+
+#include "cuda/transpose.h"
+#include "torch/cuda/bridge.h"
+
+namespace rtf::ops {
+namespace {
+
+// What the operators refuse comes by here, too.
+bool can_be_turned(const at::Tensor& x) {
+  return x.is_contiguous() && (x.element_size() == 2 || x.element_size() == 4 || x.element_size() == 8);
+}
+
+// (batch, columns, rows), contiguous, of (batch, rows, columns), contiguous too: torch's copy takes four times as long.
+at::Tensor turned(const at::Tensor& x, const Device& device) {
+  at::Tensor result = at::empty({x.size(0), x.size(2), x.size(1)}, x.options());
+  call([&] {
+    cuda::transpose(x.const_data_ptr(), result.mutable_data_ptr(), x.size(0), x.size(1), x.size(2), x.element_size(),
+                    device);
+  });
+  return result;
+}
+
+}  // namespace
+
+at::Tensor length_last(const at::Tensor& signal) {
+  if (signal.stride(1) == 1 || signal.size(1) <= 1) return signal;
+  const at::Tensor rows = can_be_turned(signal) ? turned(signal, Device(signal)) : signal.transpose(1, 2).contiguous();
+  return rows.transpose(1, 2);
+}
+
+at::Tensor as_result(const at::Tensor& values, const at::Tensor& x, at::ScalarType type, const Device& device) {
+  const bool same = x.dim() != 3 || values.scalar_type() != type || x.stride(1) == 1 || values.is_contiguous();
+  if (same || !can_be_turned(values.transpose(1, 2))) return as_result(values, x, type);
+  return turned(values.transpose(1, 2), device);
+}
+
+at::Tensor empty_length_last(const at::Tensor& signal, at::ScalarType type, std::optional<int64_t> channels) {
+  const int64_t batch = signal.size(0), length = signal.size(1), rows = channels.value_or(signal.size(2));
+  // Of a single position torch writes the strides as of channels that lie side by side; so they do, too.
+  const int64_t next = length == 1 ? rows : 1;
+  return at::empty_strided({batch, length, rows}, {length * rows, next, length}, signal.options().dtype(type));
+}
+
+namespace {
+
+at::Tensor length_last_cuda(const at::Tensor& x) {
+  check_signal("length_last", x);
+  return can_be_turned(x) ? turned(x, Device(x)).transpose(1, 2) : copied_length_last(x);
+}
+
+at::Tensor channels_last_cuda(const at::Tensor& x) {
+  check_signal("channels_last", x);
+  const at::Tensor rows = x.transpose(1, 2);
+  return can_be_turned(rows) ? turned(rows, Device(x)) : copied_channels_last(x);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(rtf, CUDA, m) {
+  m.impl("length_last", length_last_cuda);
+  m.impl("channels_last", channels_last_cuda);
+}
+
+}  // namespace rtf::ops

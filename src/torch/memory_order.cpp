@@ -1,0 +1,70 @@
+// length_last and channels_last: the same numbers in either order of memory, each the gradient of the other. Torch's
+// own copy is slow between the two, makes three nodes of autograd, and its gradient is copied once more where a
+// parameter takes it.
+#include "torch/memory_order.h"
+
+#include <ATen/ATen.h>
+#include <torch/library.h>
+
+#include "torch/dispatch.h"
+#include "torch/tape.h"
+
+namespace rtf::ops {
+
+void check_signal(const char* operation, const Tensor& x) {
+  TORCH_CHECK_VALUE(x.dim() == 3, "[rtf::", operation, "] x has shape ", x.sym_sizes(),
+                    "; (batch, length, channels) is needed");
+}
+
+Tensor copied_length_last(const Tensor& x) {
+  return x.transpose(1, 2).clone(at::MemoryFormat::Contiguous).transpose(1, 2);
+}
+
+Tensor copied_channels_last(const Tensor& x) { return x.clone(at::MemoryFormat::Contiguous); }
+
+namespace {
+
+Tensor length_last(const Tensor& x) {
+  RTF_OPERATOR("length_last", Tensor, const Tensor&);
+  return op.call(x);
+}
+
+Tensor channels_last(const Tensor& x) {
+  RTF_OPERATOR("channels_last", Tensor, const Tensor&);
+  return op.call(x);
+}
+
+Tensor length_last_autograd(const Tensor& x) {
+  return record(
+      "length_last", {x}, {}, [&] { return variable_list{length_last(x)}; },
+      [](const variable_list&, const variable_list& gradients) -> variable_list {
+        return {channels_last(gradients[0])};
+      })[0];
+}
+
+Tensor channels_last_autograd(const Tensor& x) {
+  return record(
+      "channels_last", {x}, {}, [&] { return variable_list{channels_last(x)}; },
+      [](const variable_list&, const variable_list& gradients) -> variable_list {
+        return {length_last(gradients[0])};
+      })[0];
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(rtf, CompositeExplicitAutograd, m) {
+  m.impl("length_last", [](const Tensor& x) {
+    check_signal("length_last", x);
+    return copied_length_last(x);
+  });
+  m.impl("channels_last", [](const Tensor& x) {
+    check_signal("channels_last", x);
+    return copied_channels_last(x);
+  });
+}
+TORCH_LIBRARY_IMPL(rtf, Autograd, m) {
+  m.impl("length_last", length_last_autograd);
+  m.impl("channels_last", channels_last_autograd);
+}
+
+}  // namespace rtf::ops
