@@ -14,13 +14,13 @@ from .layer import RTF
 if TYPE_CHECKING:
     from .sequence_model import SequenceModel
 
-__all__ = ["Block", "Embedding", "Linear", "Norm", "length_last"]
+__all__ = ["Block", "Embedding", "Linear", "Norm", "wants_length_last"]
 
 _EPSILON = 1e-5
 _MOMENTUM = 0.1
 
 
-def length_last(x: Tensor) -> bool:
+def wants_length_last(x: Tensor) -> bool:
     """Whether the answer to x is to have the samples of a row side by side in memory, as the operators want them on the
     GPU. A single position has its channels so in either order; a compiler chooses for itself."""
     return not x.is_cpu and x.shape[1] != 1 and not torch.compiler.is_compiling()
@@ -30,7 +30,7 @@ class Linear(nn.Linear):
     """One matrix for all positions."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.dim() != 3 or not length_last(x):
+        if x.dim() != 3 or not wants_length_last(x):
             return super().forward(x)
         if x.shape[2] == 1:
             spread: Tensor = ops.spread(x.squeeze(2), self.weight.squeeze(1), self.bias)
@@ -47,7 +47,7 @@ class Embedding(nn.Embedding):
     """One of its rows for every token."""
 
     def forward(self, tokens: Tensor) -> Tensor:
-        rows: Tensor = ops.embedding(tokens, self.weight) if length_last(tokens) else super().forward(tokens)
+        rows: Tensor = ops.embedding(tokens, self.weight) if wants_length_last(tokens) else super().forward(tokens)
         return rows
 
 
@@ -124,7 +124,7 @@ class Block(nn.Module):
         residual, bias = x if self.residual else None, None
         if self.glu is not True:
             z = torch.cat((g if self.glu == "half_glu1" else y, self.output(g)), -1)
-        elif length_last(g):
+        elif wants_length_last(g):
             z, bias = self.output.product(g), self.output.bias  # glu adds it, which saves a pass over twice the channels
         else:
             z = self.output(g)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from ._dispatch import count
 from ._library import ops
-from .block import length_last
+from .block import wants_length_last
 from .layer import check_signal, draw_generator
 
 __all__ = ["S4Block"]
@@ -58,7 +58,7 @@ class S4Block(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x (batch, length, channels) -> the same shape."""
         check_signal("S4Block", "x", x, self.channels)
-        y = self.layer(ops.length_last(x) if length_last(x) and x.stride(1) != 1 else x)
+        y = self.layer(ops.length_last(x) if wants_length_last(x) and x.stride(1) != 1 else x)
         check_signal("S4Block", "the answer of the layer", y, self.channels)
         p = self.dropout if self.training else 0.0
         generator = draw_generator(x.device) if p > 0 else torch.zeros(2, dtype=torch.int64, device=x.device)

@@ -2,12 +2,15 @@
 
 import numpy as np
 import torch
+from cases import on_device
 
 BOUNDS = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 1e-2}
 # Lengths that are and are not multiples of a vector, channels that are and are not multiples of a Philox block.
 SHAPES = [
     (3, 64, 16), (2, 1024, 8), (4, 33, 24), (1, 1, 40), (5, 1, 7), (2, 30, 13), (1, 260, 1), (2, 12, 100), (3, 5000, 3)
 ]  # fmt: skip
+# Samples of a row side by side, channels of a position side by side, neither, and rows with something between them.
+ORDERS = ("length", "channels", "strided", "cut")
 
 
 def signal(shape, dtype, seed=0, order="length"):
@@ -15,6 +18,8 @@ def signal(shape, dtype, seed=0, order="length"):
     x = torch.tensor(np.random.default_rng([seed, *shape]).standard_normal(shape)).to(dtype)
     if order == "length":
         return x.transpose(1, 2).contiguous().transpose(1, 2)
+    if order == "cut":
+        return torch.cat([x, x[:, :1]], 1).transpose(1, 2).contiguous().transpose(1, 2)[:, :-1]
     return x if order == "channels" else torch.stack([x, x], -1)[..., 0]
 
 
@@ -45,7 +50,7 @@ def both(run, tensors):
     in double: two lists."""
     lists = []
     for place in ("gpu", "cpu"):
-        inputs = [leaf(x.cuda() if place == "gpu" else x.double()) for x in tensors]
+        inputs = [on_device(x).requires_grad_() if place == "gpu" else leaf(x.double()) for x in tensors]
         results = run(*inputs)
         results = list(results) if isinstance(results, tuple) else [results]
         # The CPU gets the gradient that the GPU can hold.

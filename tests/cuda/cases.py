@@ -107,11 +107,13 @@ class Case:
     def samples(self):
         """(batch, length, channels) in one of the layouts that operators meet."""
         shape = (self.batch, self.length, self.channels)
-        kind = self.rng.integers(4)
+        kind = self.rng.integers(5)
         if kind == 0:
             return self.normal(*shape)
         if kind == 1:
             return self.normal(self.batch, self.length, 2 * self.channels)[..., ::2]
+        if kind == 2:
+            return self.normal(self.batch, self.channels, self.length + 1)[..., :-1].transpose(1, 2)
         return self.normal(self.batch, self.channels, self.length).transpose(1, 2)
 
     def lengths(self):

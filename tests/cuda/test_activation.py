@@ -4,7 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from block_cases import SHAPES, both, check, follows, is_length_last, leaf, signal  # noqa: E402
+from block_cases import ORDERS, SHAPES, both, check, follows, is_length_last, leaf, signal  # noqa: E402
+from cases import on_device  # noqa: E402
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float64]
 SEED = 2**40 + 17
@@ -21,10 +22,10 @@ def on(x, step=5):
 @pytest.mark.parametrize("shape", [*SHAPES, (2, 4096, 40), (7, 129, 9)])
 def test_masks_are_the_cpus(cuda_ops, shape):
     """Every element, tied and not, for lengths and channels that do and do not fill vectors and Philox blocks."""
-    for order in ("length", "channels", "strided"):
+    for order in ORDERS:
         for dtype in DTYPES:
-            ones = torch.ones_like(signal(shape, dtype, order=order))
-            on_gpu = ones.cuda()
+            ones = signal(shape, dtype, order=order).fill_(1)
+            on_gpu = on_device(ones)
             for tied in (False, True):
                 for p in (0.1, 0.5, 0.9999999):
                     wanted = cuda_ops.dropout(ones, p, generator(), 3, tied)

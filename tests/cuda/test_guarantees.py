@@ -5,6 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import block_cases  # noqa: E402
+import cases  # noqa: E402
 import test_operators  # noqa: E402
 
 GENERATOR = torch.tensor(test_operators.GENERATOR)
@@ -66,11 +67,11 @@ def test_gradcheck_of_the_block(cuda_ops, sizes):
         assert check(lambda *z: cuda_ops.batch_norm(*z)[0], (u, weight, h0))
 
 
-@pytest.mark.parametrize("order", ["length", "channels", "strided"])
+@pytest.mark.parametrize("order", block_cases.ORDERS)
 def test_meta_kernels_know_the_memory_order(cuda_ops, order):
     """Sizes, types and strides of results and gradients, by which torch.compile lays out what follows."""
     a, b, h0, u, state, k, k2, lengths = on_device((3, 16, 6, 6, 5))
-    turned = lambda x: block_cases.signal(x.shape, x.dtype, order=order).cuda().requires_grad_()
+    turned = lambda x: cases.on_device(block_cases.signal(x.shape, x.dtype, order=order)).requires_grad_()
     x, generator = turned(u), GENERATOR.cuda()
     gates = turned(torch.empty(*u.shape[:2], 2 * u.shape[2], dtype=u.dtype))
     running = {"running_mean": torch.zeros_like(h0), "running_var": torch.ones_like(h0)}
@@ -96,10 +97,14 @@ def test_meta_kernels_know_the_memory_order(cuda_ops, order):
         assert block_cases.follows(y[0] if isinstance(y, tuple) else y, arguments[0]), name
 
 
-@pytest.mark.parametrize("order", ["length", "channels", "strided"])
+@pytest.mark.parametrize("order", block_cases.ORDERS)
 @pytest.mark.parametrize("shape", block_cases.SHAPES, ids=str)
 def test_turned_memory(cuda_ops, shape, order):
-    test_operators.turns_memory(cuda_ops, block_cases.signal(shape, torch.float64, order=order).cuda())
+    for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
+        x = cases.on_device(block_cases.signal(shape, dtype, order=order))
+        test_operators.turns_memory(cuda_ops, x)
+        for turn in (cuda_ops.length_last, cuda_ops.channels_last):
+            torch.library.opcheck(turn.default, (x,), test_utils="test_faketensor")
 
 
 class Block:

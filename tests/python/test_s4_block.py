@@ -38,7 +38,7 @@ def test_like_torch(batch, length, channels, length_last, monkeypatch):
     x, weights = (torch.randn(batch, length, channels).double() for _ in range(2))
     x.requires_grad_()
     if length_last:
-        monkeypatch.setattr(s4_block, "length_last", lambda x: True)
+        monkeypatch.setattr(s4_block, "wants_length_last", lambda x: True)
     # The same memory order in, and the other one.
     for given in (x, x.transpose(1, 2).contiguous().transpose(1, 2)):
         found, wanted = ours(given), plain(given)

@@ -184,7 +184,7 @@ def test_the_projections_of_a_model_on_the_gpu(options, monkeypatch):
     parameters = list(model.parameters())
     wanted = model(x)
     wanted = wanted, *torch.autograd.grad(wanted.square().sum(), parameters)
-    monkeypatch.setattr(block_module, "length_last", lambda x: True)
+    monkeypatch.setattr(block_module, "wants_length_last", lambda x: True)
     blocks = []
     for block in model.blocks:
         block.register_forward_hook(lambda module, given, y: blocks.append(y))

@@ -25,7 +25,7 @@ void check_device(const char* operation, const char* what, const at::Tensor& ten
                   const at::Tensor& on);
 
 // (batch, length, channels) with the samples of a row side by side, copied only where they are not.
-at::Tensor length_last(const at::Tensor& signal);
+at::Tensor as_length_last(const at::Tensor& signal);
 
 // as_result() of values on the GPU, without torch's copy between the two memory orders.
 at::Tensor as_result(const at::Tensor& values, const at::Tensor& x, at::ScalarType type, const Device& device);

@@ -96,7 +96,7 @@ struct Arguments {
 // A signal as rows of samples that lie side by side: itself, or turned over in a piece of memory.
 class Rows {
  public:
-  Rows(const Tensor& x, Pieces& pieces) : x_(x.is_contiguous() ? x : length_last(x)), pieces_(pieces) {
+  Rows(const Tensor& x, Pieces& pieces) : x_(x.is_contiguous() ? x : as_length_last(x)), pieces_(pieces) {
     if (x_.stride(1) != 1 && x_.size(1) > 1) piece_ = pieces.add(x_.nbytes());
   }
 

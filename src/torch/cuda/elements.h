@@ -18,7 +18,7 @@ inline cuda::Numbers numbers(const at::Tensor& contiguous) {
 
 // What is not a signal (batch, length, channels) counts as one of length 1, which keeps the order of its elements.
 inline at::Tensor packed(const at::Tensor& x) {
-  if (x.dim() == 3) return is_length_last(x) ? x : length_last(x).transpose(1, 2).contiguous().transpose(1, 2);
+  if (x.dim() == 3) return is_length_last(x) ? x : as_length_last(x).transpose(1, 2).contiguous().transpose(1, 2);
   return x.contiguous().view({c10::multiply_integers(x.sizes().slice(0, x.dim() - 1)), 1, x.size(-1)});
 }
 

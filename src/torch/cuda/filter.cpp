@@ -63,7 +63,7 @@ struct Chunked {
 
   Chunked(const char* operation, const Tensor& u_, const Coefficients& c, const OptionalTensor& start,
           const Sequences& sequences)
-      : u(length_last(u_)), y(empty_length_last(u_, u_.scalar_type())) {
+      : u(as_length_last(u_)), y(empty_length_last(u_, u_.scalar_type())) {
     if (!sequences.cover) y.zero_();
     const auto values = [](const OptionalTensor& x) { return x ? x->const_data_ptr<int64_t>() : nullptr; };
     const auto type = element_type(operation, u.scalar_type());
@@ -142,7 +142,7 @@ Quintuple filter_backward_cuda(const Tensor& dy, const OptionalTensor& dstate, c
     return {by.u, da, db, dh0, by.state};
   }
   const Chunked run("filter_backward", u, c, start, sequences);
-  const Tensor gradient = length_last(dy.to(u.scalar_type())), &du = run.y, dstart = at::empty_like(dend);
+  const Tensor gradient = as_length_last(dy.to(u.scalar_type())), &du = run.y, dstart = at::empty_like(dend);
   const cuda::FilterBackward backward{.forward = run.filter,
                                       .dy = gradient.const_data_ptr(),
                                       .dy_sequence_stride = gradient.stride(0),

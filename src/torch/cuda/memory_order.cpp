@@ -27,7 +27,7 @@ at::Tensor turned(const at::Tensor& x, const Device& device) {
 
 }  // namespace
 
-at::Tensor length_last(const at::Tensor& signal) {
+at::Tensor as_length_last(const at::Tensor& signal) {
   if (signal.stride(1) == 1 || signal.size(1) <= 1) return signal;
   const at::Tensor rows = can_be_turned(signal) ? turned(signal, Device(signal)) : signal.transpose(1, 2).contiguous();
   return rows.transpose(1, 2);
@@ -41,7 +41,7 @@ at::Tensor as_result(const at::Tensor& values, const at::Tensor& x, at::ScalarTy
 
 at::Tensor empty_length_last(const at::Tensor& signal, at::ScalarType type, std::optional<int64_t> channels) {
   const int64_t batch = signal.size(0), length = signal.size(1), rows = channels.value_or(signal.size(2));
-  // Of a single position torch writes the strides as of channels that lie side by side; so they do, too.
+  // Of a single position both orders are the same memory; these are the strides of a contiguous tensor.
   const int64_t next = length == 1 ? rows : 1;
   return at::empty_strided({batch, length, rows}, {length * rows, next, length}, signal.options().dtype(type));
 }
