@@ -34,21 +34,18 @@ Tensor channels_last(const Tensor& x) {
   return op.call(x);
 }
 
-Tensor length_last_autograd(const Tensor& x) {
+using Turn = Tensor (*)(const Tensor&);
+
+Tensor taped(const char* operation, Turn turn, Turn back, const Tensor& x) {
   return record(
-      "length_last", {x}, {}, [&] { return variable_list{length_last(x)}; },
-      [](const variable_list&, const variable_list& gradients) -> variable_list {
-        return {channels_last(gradients[0])};
+      operation, {x}, {}, [&] { return variable_list{turn(x)}; },
+      [back](const variable_list&, const variable_list& gradients) -> variable_list {
+        return {back(gradients[0])};
       })[0];
 }
 
-Tensor channels_last_autograd(const Tensor& x) {
-  return record(
-      "channels_last", {x}, {}, [&] { return variable_list{channels_last(x)}; },
-      [](const variable_list&, const variable_list& gradients) -> variable_list {
-        return {length_last(gradients[0])};
-      })[0];
-}
+Tensor length_last_autograd(const Tensor& x) { return taped("length_last", length_last, channels_last, x); }
+Tensor channels_last_autograd(const Tensor& x) { return taped("channels_last", channels_last, length_last, x); }
 
 }  // namespace
 

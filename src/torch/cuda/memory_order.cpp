@@ -25,12 +25,14 @@ at::Tensor turned(const at::Tensor& x, const Device& device) {
   return result;
 }
 
+at::Tensor to_length_last(const at::Tensor& x) {
+  return can_be_turned(x) ? turned(x, Device(x)).transpose(1, 2) : copied_length_last(x);
+}
+
 }  // namespace
 
 at::Tensor as_length_last(const at::Tensor& signal) {
-  if (signal.stride(1) == 1 || signal.size(1) <= 1) return signal;
-  const at::Tensor rows = can_be_turned(signal) ? turned(signal, Device(signal)) : signal.transpose(1, 2).contiguous();
-  return rows.transpose(1, 2);
+  return signal.stride(1) == 1 || signal.size(1) <= 1 ? signal : to_length_last(signal);
 }
 
 at::Tensor as_result(const at::Tensor& values, const at::Tensor& x, at::ScalarType type, const Device& device) {
@@ -50,7 +52,7 @@ namespace {
 
 at::Tensor length_last_cuda(const at::Tensor& x) {
   check_signal("length_last", x);
-  return can_be_turned(x) ? turned(x, Device(x)).transpose(1, 2) : copied_length_last(x);
+  return to_length_last(x);
 }
 
 at::Tensor channels_last_cuda(const at::Tensor& x) {
