@@ -4,7 +4,7 @@ backward, float32, eager.
 
     PYTHONPATH=build/release/python python bench/python.py [--device cuda] [--json FILE]
 
-Exit code 0 if every required ratio holds, else 1.
+Exit code 0 if every required ratio holds, else 1; so it is without torchaudio.
 """
 
 import argparse
@@ -80,6 +80,16 @@ def captured(run):
     return graph.replay
 
 
+def in_one_thread(run):
+    """The same with the backward pass in the thread that asks for it: torch gives it to one that has to be woken."""
+
+    def alone():
+        with torch.autograd.set_multithreading_enabled(False):
+            run()
+
+    return alone
+
+
 def backward(function, leaves):
     """A forward and backward pass of `function` into fresh gradients."""
     gradient = torch.randn_like(function())
@@ -131,7 +141,8 @@ def main():
     torch.manual_seed(0)
     required = REQUIRED[at.device]
     rows = []
-    if torch_filter.lfilter is not None:
+    whole = torch_filter.lfilter is not None
+    if whole:
         for order in (8, 64):
             rows.append((f"lfilter, ({ROWS}, {SAMPLES}), order {order}", required["lfilter"], *filters(order, at.device)))
     else:
@@ -145,9 +156,11 @@ def main():
     # As the published training script has it; after the errors were computed without.
     torch.backends.cuda.matmul.allow_tf32 = True
     if at.device == "cuda":
-        for title, _, ours, peer, *errors in rows[-4:]:
-            name, _ = title.split(",", 1)
-            rows.append((f"{name}, in a CUDA graph", None, captured(ours), captured(peer), *errors))
+        layer_rows = rows[-4:]
+        for how, changed in (("in a CUDA graph", captured), ("backward in one thread", in_one_thread)):
+            for title, _, ours, peer, *errors in layer_rows:
+                name, _ = title.split(",", 1)
+                rows.append((f"{name}, {how}", None, changed(ours), changed(peer), *errors))
 
     kind = torch.cuda.get_device_name() if at.device == "cuda" else f"{torch.get_num_threads()} threads"
     print(f"forward + backward, float32, {kind}, torch {torch.__version__}; medians of {at.rounds} rounds")
@@ -166,7 +179,7 @@ def main():
         print(f"Other programs kept {busy:.2f} cores busy meanwhile: the ratios say little.")
     if at.json:
         Path(at.json).write_text(json.dumps({**about, "rows": results}, indent=2) + "\n")
-    return 0 if all(result["passed"] for result in results) else 1
+    return 0 if whole and all(result["passed"] for result in results) else 1
 
 
 if __name__ == "__main__":

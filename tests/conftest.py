@@ -1,7 +1,8 @@
 """How the tests start the programs. RTF_COMMAND names the command; the default is the release build.
 RTF_TORCH_LIBRARY names the library of operators and RTF_MODEL_RUNNER the program of model_runner.cpp; without them the
 tests that need PyTorch are skipped. RTF_LIBRARY names librtf.so and RTF_WRITE_MODELS the program of write_models.cpp,
-RTF_PYTHON_PACKAGE the folder that has the Python package."""
+RTF_PYTHON_PACKAGE the folder that has the Python package. RTF_DATA names the folder of the public data sets; without it
+the tests look for `shared/data` beside the repository."""
 
 import json
 import os
@@ -73,6 +74,14 @@ def from_environment(name):
     if not os.environ.get(name):
         pytest.skip(f"{name} is not set: this build has no such part")
     return os.environ[name]
+
+
+def real_data(name):
+    """A file or folder of the public data sets; they are no part of the repository."""
+    folder = Path(os.environ.get("RTF_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+    if not (folder / name).exists():
+        pytest.skip(f"there is no {folder / name}: RTF_DATA names the folder of the data sets")
+    return folder / name
 
 
 @pytest.fixture(scope="session")

@@ -4,14 +4,12 @@ import json
 import random
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import data_sets
 import numpy as np
 import pytest
+from conftest import real_data
 from data_sets import folder, prepare, start  # noqa: F401
-
-DATA = Path(__file__).parent.parent.parent / "shared" / "data"
 
 
 def check_texts(got, samples, words, counts):
@@ -152,18 +150,16 @@ def test_where_prepared_data_go(folder, tmp_path):
         folder.chmod(0o755)
 
 
-@pytest.mark.skipif(not (DATA / "imdb").is_dir(), reason="the IMDB reviews are not at hand")
 def test_imdb_itself(tmp_path):
-    got = prepare("text", DATA / "imdb", tmp_path, 0, 24_999, 25_000, 49_999)
+    got = prepare("text", real_data("imdb"), tmp_path, 0, 24_999, 25_000, 49_999)
     assert got["counts"] == [25_000, 0, 25_000] and len(got["vocabulary"]) == 134
     assert got["labels"] == [1, 0, 1, 0] and got["vocabulary"][3:6] == [" ", "e", "t"]
     assert all(len(tokens) <= 4096 and tokens[-1] == 2 for (tokens,) in got["samples"])
 
 
-@pytest.mark.skipif(not (DATA / "cifar10").is_dir(), reason="CIFAR-10 is not at hand")
 def test_cifar_itself(tmp_path):
     for name in ("cifar10-gray", "cifar-10-batches-bin-sample"):
-        with tarfile.open(DATA / "cifar10" / f"{name}.tar.xz") as tar:
+        with tarfile.open(real_data(f"cifar10/{name}.tar.xz")) as tar:
             tar.extractall(tmp_path, filter="data")
     got = prepare("image", tmp_path, tmp_path / "cache", *range(50_000, 60_000, 500))
     assert got["counts"] == [45_000, 5_000, 10_000]

@@ -1,7 +1,6 @@
 """rtf fit, reduce and stabilize against NumPy and SciPy called live."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,10 +9,10 @@ from scipy.io import wavfile
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 import oracle
+from conftest import real_data
 from oracle import Filter, condition, draw_filter, load_json, save_json
 
 METHODS = ["hankel", "prony", "iterative"]
-CLAP = Path(__file__).parent.parent.parent / "shared" / "data" / "audio" / "rir_clap.wav"
 
 
 def rows_of(output):
@@ -79,9 +78,7 @@ def hankel_norm(h):
 
 @pytest.fixture(scope="module")
 def clap():
-    if not CLAP.exists():
-        pytest.skip(f"{CLAP} is not there")
-    _, samples = wavfile.read(CLAP)
+    _, samples = wavfile.read(real_data("audio/rir_clap.wav"))
     return samples[:2000] / 32768
 
 

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,11 +10,10 @@ from scipy import signal
 from scipy.io import wavfile
 
 import sound
-from conftest import COMMAND
+from conftest import COMMAND, real_data
 from oracle import Filter, condition, draw_filter, filter_signal, save_json, tolerance
 
 RESOLUTION = {"pcm16": 2.0**-15, "pcm24": 2.0**-23, "pcm32": 2.0**-31, "f32": 0, "f64": 0}
-AUDIO = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "audio"
 
 
 def quiet_filter(rng, channels, groups, order):
@@ -89,14 +87,13 @@ def test_sections_of_a_butterworth_filter(rtf, tmp_path):
 
 @pytest.mark.parametrize("file", ["rir_clap.wav", "xmas.wav"])
 def test_recordings(rtf, tmp_path, file):
-    if not (AUDIO / file).exists():
-        pytest.skip(f"{AUDIO / file} is not there")
-    rate, data = wavfile.read(AUDIO / file)
+    path = real_data(f"audio/{file}")
+    rate, data = wavfile.read(path)
     name = {"int16": "pcm16", "int32": "pcm32", "float32": "f32"}[str(data.dtype)]
     b, a = signal.butter(4, [0.02, 0.3], "bandpass")
     f = Filter(a[None, 1:], (b[1:] - b[0] * a[1:])[None] / 2, b[:1] / 2)
     save_json(tmp_path / "f.json", f)
-    rtf("filter", "f.json", "--input", AUDIO / file, "-o", "out.wav", "--dtype", "f64")
+    rtf("filter", "f.json", "--input", path, "-o", "out.wav", "--dtype", "f64")
     scale = 1 if name == "f32" else 2.0 ** (8 * data.dtype.itemsize - 1)
     out_rate, actual = sound.read(tmp_path / "out.wav", "f64")
     assert out_rate == rate

@@ -2,15 +2,12 @@
 
 import gzip
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors import safe_open
 
-from conftest import from_environment
-
-MNIST = Path(__file__).parent.parent.parent / "shared" / "data" / "mnist"
+from conftest import from_environment, real_data
 
 
 @pytest.fixture
@@ -94,14 +91,15 @@ def test_odd_length_and_no_band_limit(samples):
     assert abs((around**2).mean() / 4 - (1 - 3 / 104)) < 0.02
 
 
-@pytest.mark.skipif(not MNIST.is_dir(), reason="the MNIST files are not at hand")
 def test_mnist_itself(samples):
+    mnist = real_data("mnist")
+
     def read(name, header):
-        return np.frombuffer(gzip.open(MNIST / f"{name}-ubyte.gz").read()[header:], np.uint8)
+        return np.frombuffer(gzip.open(mnist / f"{name}-ubyte.gz").read()[header:], np.uint8)
 
     images = read("train-images-idx3", 16).reshape(-1, 784)
     labels = read("train-labels-idx1", 8)
-    config = f"{{task: {{name: smnist}}, data: {{path: {MNIST}}}}}"
+    config = f"{{task: {{name: smnist}}, data: {{path: {mnist}}}}}"
     x, y, size = samples(config, count=100)
     assert size == 55_000
     assert np.array_equal(x[:, :, 0], (images[:100].astype(np.float32) / np.float32(255)).astype(float))

@@ -1,12 +1,11 @@
 """The small experiments reach what their files promise: minutes each, `make test-long` runs them."""
 
 import csv
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import COMMAND
+from conftest import COMMAND, real_data
 
 ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.long
@@ -33,8 +32,5 @@ def test_small_delay(tmp_path):
 
 
 def test_small_sequential_mnist(tmp_path):
-    folder = Path(os.environ.get("RTF_MNIST", ROOT.parent / "shared" / "data" / "mnist"))
-    if not folder.is_dir():
-        pytest.skip(f"no folder {folder}: RTF_MNIST names the one with the files of MNIST")
-    (row,) = scores(tmp_path, "smnist.yaml", "test", f"data.path={folder}")
+    (row,) = scores(tmp_path, "smnist.yaml", "test", f"data.path={real_data('mnist')}")
     assert float(row["accuracy"]) > 0.9

@@ -7,7 +7,7 @@ set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 [ $# -ge 1 ] && [ -d "$1" ] || { echo "usage: examples/audio/run.sh PREFIX [DATA] (for example build/install)" >&2; exit 2; }
 prefix="$(cd "$1" && pwd)"
-data="${2:-$root/../shared/data/audio}"
+data="${2:-${RTF_DATA:-$root/../shared/data}/audio}"
 response="${RESPONSE:-$data/rir_clap.wav}" voice="${VOICE:-$data/xmas.wav}"
 for file in "$response" "$voice"; do
   [ -r "$file" ] || { echo "audio: skipped, there is no $file: name a room's response and a voice, RESPONSE=room.wav VOICE=voice.wav"; exit 0; }

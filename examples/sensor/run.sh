@@ -7,7 +7,7 @@ set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 [ $# -ge 1 ] && [ -x "$1/bin/rtf" ] || { echo "usage: examples/sensor/run.sh PREFIX [DATA] (for example build/install)" >&2; exit 2; }
 prefix="$(cd "$1" && pwd)"
-data="${2:-$root/../shared/data/mnist}"
+data="${2:-${RTF_DATA:-$root/../shared/data}/mnist}"
 for name in train-images-idx3-ubyte train-labels-idx1-ubyte t10k-images-idx3-ubyte t10k-labels-idx1-ubyte; do
   [ -r "$data/$name" ] || [ -r "$data/$name.gz" ] ||
     { echo "sensor: skipped, there is no $name nor $name.gz in $data: name the folder of MNIST's files"; exit 0; }

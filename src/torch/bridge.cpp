@@ -65,8 +65,13 @@ at::ScalarType compute_type(const char* operation, at::ScalarType type) {
 }
 
 namespace {
-bool has_length_last(const at::Tensor& x) { return x.dim() == 3 && x.sym_stride(1) == 1; }
+bool samples_side_by_side(const at::Tensor& x) { return x.dim() == 3 && x.sym_stride(1) == 1; }
 }  // namespace
+
+void check_signal(const char* operation, const char* what, const at::Tensor& x) {
+  TORCH_CHECK_VALUE(x.dim() == 3, "[rtf::", operation, "] ", what, " has shape ", x.sym_sizes(),
+                    "; (batch, length, channels) is needed");
+}
 
 bool is_length_last(const at::Tensor& x) {
   const auto sizes = x.sizes(), strides = x.strides();
@@ -80,7 +85,7 @@ at::Tensor empty_result(const at::Tensor& x, at::ScalarType type, std::optional<
   auto sizes = x.sym_sizes().vec();
   if (channels) sizes.back() = *channels;
   const auto options = x.options().dtype(type);
-  const at::Tensor result = has_length_last(x)
+  const at::Tensor result = samples_side_by_side(x)
                                 ? at::empty_strided_symint(sizes, {sizes[1] * sizes[2], 1, sizes[1]}, options)
                                 : at::empty_symint(sizes, options);
   if (result.is_cpu()) prefer_huge_pages(result.mutable_data_ptr(), result.nbytes());
@@ -88,7 +93,7 @@ at::Tensor empty_result(const at::Tensor& x, at::ScalarType type, std::optional<
 }
 
 at::Tensor as_result(const at::Tensor& values, const at::Tensor& x, at::ScalarType type) {
-  if (has_length_last(x) ? is_length_last(values) : values.is_contiguous()) return values.to(type);
+  if (samples_side_by_side(x) ? is_length_last(values) : values.is_contiguous()) return values.to(type);
   return empty_result(x, type, values.size(-1)).copy_(values);
 }
 

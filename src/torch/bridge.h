@@ -45,6 +45,9 @@ Signal<T> signal(const at::Tensor& tensor) {
           tensor.stride(2)};
 }
 
+// Throws unless x is (batch, length, channels).
+void check_signal(const char* operation, const char* what, const at::Tensor& x);
+
 // Whether x (batch, length, channels) has the samples of a row side by side, and nothing between the rows. Strides tell
 // what a transposed view would; of a small layer the host makes views for longer than the GPU computes.
 bool is_length_last(const at::Tensor& x);

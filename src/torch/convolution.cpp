@@ -13,8 +13,7 @@ namespace rtf::ops {
 
 void check_convolution(const char* operation, const Tensor& u, const Tensor& kernel, bool bidirectional,
                        const OptionalTensor& lengths, const OptionalTensor& offsets) {
-  TORCH_CHECK_VALUE(u.dim() == 3, "[rtf::", operation, "] u has shape ", u.sym_sizes(),
-                    "; (batch, length, channels) is needed");
+  check_signal(operation, "u", u);
   const bool fits = kernel.dim() == (bidirectional ? 3 : 2) && kernel.sym_size(-2) == u.sym_size(2) &&
                     (!bidirectional || kernel.sym_size(0) == 2);
   TORCH_CHECK_VALUE(fits, "[rtf::", operation, "] the kernel has shape ", kernel.sym_sizes(), "; (",

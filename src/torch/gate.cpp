@@ -14,8 +14,7 @@ namespace {
 
 void check(const char* operation, const Tensor& y, const Tensor& weight, const Tensor& bias) {
   compute_type(operation, weight.scalar_type());  // refuses what the operators do not compute in
-  TORCH_CHECK_VALUE(y.dim() == 3, "[rtf::", operation, "] y has shape ", y.sym_sizes(),
-                    "; (batch, length, channels) is needed");
+  check_signal(operation, "y", y);
   const auto channels = y.sym_size(2);
   TORCH_CHECK_VALUE(weight.dim() == 2 && weight.sym_size(0) == 2 * channels && weight.sym_size(1) == channels,
                     "[rtf::", operation, "] the weight has shape ", weight.sym_sizes(), "; (", 2 * channels, ", ",

@@ -6,15 +6,11 @@
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
+#include "torch/bridge.h"
 #include "torch/dispatch.h"
 #include "torch/tape.h"
 
 namespace rtf::ops {
-
-void check_signal(const char* operation, const Tensor& x) {
-  TORCH_CHECK_VALUE(x.dim() == 3, "[rtf::", operation, "] x has shape ", x.sym_sizes(),
-                    "; (batch, length, channels) is needed");
-}
 
 Tensor copied_length_last(const Tensor& x) {
   return x.transpose(1, 2).clone(at::MemoryFormat::Contiguous).transpose(1, 2);
@@ -51,11 +47,11 @@ Tensor channels_last_autograd(const Tensor& x) { return taped("channels_last", c
 
 TORCH_LIBRARY_IMPL(rtf, CompositeExplicitAutograd, m) {
   m.impl("length_last", [](const Tensor& x) {
-    check_signal("length_last", x);
+    check_signal("length_last", "x", x);
     return copied_length_last(x);
   });
   m.impl("channels_last", [](const Tensor& x) {
-    check_signal("channels_last", x);
+    check_signal("channels_last", "x", x);
     return copied_channels_last(x);
   });
 }

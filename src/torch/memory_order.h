@@ -5,9 +5,6 @@
 
 namespace rtf::ops {
 
-// Throws unless x is (batch, length, channels).
-void check_signal(const char* operation, const at::Tensor& x);
-
 // x with the samples of a row side by side, and with the channels of a position so, in memory of its own.
 at::Tensor copied_length_last(const at::Tensor& x);
 at::Tensor copied_channels_last(const at::Tensor& x);

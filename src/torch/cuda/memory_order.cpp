@@ -10,7 +10,7 @@
 namespace rtf::ops {
 namespace {
 
-// What the operators refuse comes by here, too.
+// Torch copies the rest: numbers of 1 and 16 bytes, and what is not contiguous.
 bool can_be_turned(const at::Tensor& x) {
   return x.is_contiguous() && (x.element_size() == 2 || x.element_size() == 4 || x.element_size() == 8);
 }
@@ -51,12 +51,12 @@ at::Tensor empty_length_last(const at::Tensor& signal, at::ScalarType type, std:
 namespace {
 
 at::Tensor length_last_cuda(const at::Tensor& x) {
-  check_signal("length_last", x);
+  check_signal("length_last", "x", x);
   return to_length_last(x);
 }
 
 at::Tensor channels_last_cuda(const at::Tensor& x) {
-  check_signal("channels_last", x);
+  check_signal("channels_last", "x", x);
   const at::Tensor rows = x.transpose(1, 2);
   return can_be_turned(rows) ? turned(rows, Device(x)) : copied_channels_last(x);
 }
