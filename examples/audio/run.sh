@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A voice in a measured room: examples/audio/run.sh PREFIX [DATA]. PREFIX is where rtf is installed, DATA a folder with
-# rir_clap.wav and xmas.wav; the variables RESPONSE and VOICE name other files. `make audio` installs and runs it.
+# rir_clap.wav and xmas.wav (left out: $RTF_DATA/audio); the variables RESPONSE and VOICE name other files. `make audio` installs and runs it.
 # Everything goes to build/audio.
 set -euo pipefail
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Digits that come in pixel by pixel: examples/sensor/run.sh PREFIX [DATA]. PREFIX is where rtf is installed, with
-# training; DATA is a folder with MNIST's four idx files, plain or gzipped. `make sensor` installs and runs it.
+# training; DATA is a folder with MNIST's four idx files, plain or gzipped (left out: $RTF_DATA/mnist). `make sensor` installs and runs it.
 # Everything goes to build/sensor; a run that is there is resumed, and not trained again.
 set -euo pipefail
 
