@@ -45,27 +45,29 @@ __global__ void __launch_bounds__(lanes* warps)
       }
     __syncthreads();
   }
+  // What comes next counts on the kernel before this one, too. One block waits for it: the others make room.
+  if (blockIdx.x == gridDim.x - 1 && blockIdx.y == gridDim.y - 1) wait_for_previous();
 }
 
 template <class T>
-void run(const void* from, void* to, int64_t batch, int64_t rows, int64_t columns, cudaStream_t stream) {
+void run(const void* from, void* to, int64_t batch, int64_t rows, int64_t columns, cudaStream_t stream, bool beside) {
   const dim3 grid(static_cast<unsigned>(ceil_div(rows, side) * ceil_div(columns, side)),
                   static_cast<unsigned>(std::min<int64_t>(batch, 65535)));
-  launch("transpose", transpose_kernel<T>, grid, dim3(lanes, warps), 0, stream, static_cast<const T*>(from),
-         static_cast<T*>(to), batch, rows, columns);
+  launch("transpose", beside ? Start::early : Start::after, transpose_kernel<T>, grid, dim3(lanes, warps), 0, stream,
+         static_cast<const T*>(from), static_cast<T*>(to), batch, rows, columns);
 }
 
 }  // namespace
 
 void transpose(const void* from, void* to, int64_t batch, int64_t rows, int64_t columns, std::size_t number_bytes,
-               cudaStream_t stream) {
+               cudaStream_t stream, bool beside) {
   if (batch * rows * columns == 0) return;
   if (number_bytes == 2)
-    run<std::uint16_t>(from, to, batch, rows, columns, stream);
+    run<std::uint16_t>(from, to, batch, rows, columns, stream, beside);
   else if (number_bytes == 4)
-    run<std::uint32_t>(from, to, batch, rows, columns, stream);
+    run<std::uint32_t>(from, to, batch, rows, columns, stream, beside);
   else if (number_bytes == 8)
-    run<std::uint64_t>(from, to, batch, rows, columns, stream);
+    run<std::uint64_t>(from, to, batch, rows, columns, stream, beside);
   else
     throw Error(ErrorCode::unsupported, "transpose", "numbers of " + std::to_string(number_bytes) + " bytes");
 }

@@ -61,6 +61,7 @@ template <int length>
 __global__ void __launch_bounds__(RealRow<length>::threads, RealRow<length>::blocks) kernel_rows(const Arguments p) {
   using Slot = Slots<length, 1>;
   extern __shared__ __align__(16) char shared[];
+  let_next_start();
   if constexpr (length > 8192) {  // on their way while the tables are made; shorter rows come sooner than this pays
     const ChannelRange range = channels_of(p, blockIdx.x);
     prefetch(coefficients(p.a, range.group, p.sizes.order, 1));
@@ -101,6 +102,7 @@ __global__ void __launch_bounds__(RealRow<length>::threads, RealRow<length>::blo
     kernel_rows_vjp(const Arguments p) {
   using Slot = Slots<length, 3>;
   extern __shared__ __align__(16) char shared[];
+  let_next_start();
   RealRow<length> row(shared);
   double2* inverse_a = Slot::at(0, shared, p.slots);
   double2* quotient = Slot::at(1, shared, p.slots);

@@ -30,6 +30,8 @@ bool wrapped_kernel_serves(int64_t length);
 std::size_t wrapped_kernel_workspace(const KernelSizes& sizes);
 std::size_t wrapped_kernel_vjp_workspace(const KernelSizes& sizes);
 
+// The last kernel of either starts after all before it, and lets the next start beside it where that asks for it.
+//
 // kernel is float32 or float64. A denominator that vanishes at a point of the transform leaves values that are not
 // finite: refusing them would need the host to wait.
 void wrapped_kernel(const KernelSizes& sizes, Numbers a, Numbers b, Numbers h0, Numbers kernel, void* workspace,

@@ -10,7 +10,9 @@
 #include "torch/tape.h"
 
 namespace rtf::ops {
+namespace {
 
+// Those that share a tensor are its rows, the numerators last.
 Pair denominators_and_numerators(const Tensor& a, const OptionalTensor& b, const Tensor& h0) {
   if (b) return {a, *b};
   TORCH_CHECK_VALUE(h0.dim() == 1 && a.dim() == 2 && a.sym_size(0) > h0.sym_size(0),
@@ -20,6 +22,8 @@ Pair denominators_and_numerators(const Tensor& a, const OptionalTensor& b, const
   return {a.slice_symint(0, 0, denominators), a.slice_symint(0, denominators)};
 }
 
+}  // namespace
+
 Tensor taps(const Tensor& k, bool bidirectional) {
   if (!bidirectional) return k;
   TORCH_CHECK_VALUE(k.dim() == 2 && k.sym_size(0) % 2 == 0, "[rtf::wrapped_convolve] the kernels have shape ",
@@ -27,23 +31,24 @@ Tensor taps(const Tensor& k, bool bidirectional) {
   return k.reshape_symint({2, k.sym_size(0) / 2, k.sym_size(1)});
 }
 
-namespace {
-
-Pair compute(const Tensor& u, const Tensor& a, const OptionalTensor& b, const Tensor& h0, c10::SymInt length,
-             bool bidirectional, const OptionalTensor& lengths) {
+Pair composed_wrapped_convolve(const Tensor& u, const Tensor& a, const OptionalTensor& b, const Tensor& h0,
+                               c10::SymInt length, bool bidirectional, const OptionalTensor& lengths) {
   const auto [below, above] = denominators_and_numerators(a, b, h0);
   const Tensor k = kernel(below, above, h0, std::move(length));
   return {convolve(u, taps(k, bidirectional), bidirectional, lengths), k};
 }
 
-Quadruple compute_backward(const Tensor& dy, const Tensor& u, const Tensor& a, const OptionalTensor& b,
-                           const Tensor& h0, const Tensor& k, bool bidirectional, const OptionalTensor& lengths) {
+Quadruple composed_wrapped_convolve_backward(const Tensor& dy, const Tensor& u, const Tensor& a,
+                                             const OptionalTensor& b, const Tensor& h0, const Tensor& k,
+                                             bool bidirectional, const OptionalTensor& lengths) {
   const auto [below, above] = denominators_and_numerators(a, b, h0);
   auto [du, dk] = convolve_backward(dy, u, taps(k, bidirectional), bidirectional, lengths);
   auto [da, db, dh0] = kernel_backward(bidirectional ? dk.flatten(0, 1) : dk, below, above, h0);
   if (b) return {du, da, db, dh0};
   return {du, at::cat({da, db}), at::empty({0}, a.options()), dh0};
 }
+
+namespace {
 
 Quadruple call_backward(const Tensor& dy, const Tensor& u, const Tensor& a, const OptionalTensor& b, const Tensor& h0,
                         const Tensor& k, bool bidirectional, const OptionalTensor& lengths) {
@@ -84,15 +89,16 @@ Quadruple wrapped_convolve_backward_autograd(const Tensor& dy, const Tensor& u, 
       [&] { return call_backward(dy, u, a, b, h0, k, bidirectional, lengths); },
       [&] {
         const auto [below, above] = denominators_and_numerators(a, b, h0);
-        return compute_backward(dy, u, a, b, h0, kernel(below, above, h0, k.sym_size(1)), bidirectional, lengths);
+        return composed_wrapped_convolve_backward(dy, u, a, b, h0, kernel(below, above, h0, k.sym_size(1)),
+                                                  bidirectional, lengths);
       });
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(rtf, CompositeExplicitAutograd, m) {
-  m.impl("wrapped_convolve", compute);
-  m.impl("wrapped_convolve_backward", compute_backward);
+  m.impl("wrapped_convolve", composed_wrapped_convolve);
+  m.impl("wrapped_convolve_backward", composed_wrapped_convolve_backward);
 }
 TORCH_LIBRARY_IMPL(rtf, Autograd, m) {
   m.impl("wrapped_convolve", wrapped_convolve_autograd);

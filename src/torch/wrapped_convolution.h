@@ -5,10 +5,14 @@
 
 namespace rtf::ops {
 
-// Denominators and numerators; those that share a tensor are its rows, the numerators last.
-Pair denominators_and_numerators(const Tensor& a, const OptionalTensor& b, const Tensor& h0);
-
 // Kernels (channels, samples), or of both directions (2, channels, samples).
 Tensor taps(const Tensor& k, bool bidirectional);
+
+// The operator and its gradients by those that they are composed of, whose checks are theirs too.
+Pair composed_wrapped_convolve(const Tensor& u, const Tensor& a, const OptionalTensor& b, const Tensor& h0,
+                               c10::SymInt length, bool bidirectional, const OptionalTensor& lengths);
+Quadruple composed_wrapped_convolve_backward(const Tensor& dy, const Tensor& u, const Tensor& a,
+                                             const OptionalTensor& b, const Tensor& h0, const Tensor& k,
+                                             bool bidirectional, const OptionalTensor& lengths);
 
 }  // namespace rtf::ops

@@ -1,5 +1,5 @@
 // convolve on the GPU: the fused kernels for float32 and bfloat16, torch's transforms for the rest.
-#include "cuda/convolution.h"
+#include "torch/cuda/convolution.h"
 
 #include <ATen/Functions.h>
 #include <torch/library.h>
@@ -12,7 +12,6 @@
 
 #include "cuda/transpose.h"
 #include "torch/convolution.h"
-#include "torch/cuda/bridge.h"
 #include "torch/dispatch.h"
 
 namespace rtf::ops {
@@ -35,101 +34,84 @@ Path path_of(const char* operation) {
   return Path::unfused;
 }
 
-// What both directions of the operator need, checked.
-struct Arguments {
-  Tensor u, kernel;               // the kernel float32, or float64 when u is
-  Tensor lengths, offsets;        // int64 on the device of u, or undefined
-  std::vector<std::size_t> cuts;  // offsets on the host
-  bool unfused;
-  cuda::Convolution sizes;
+}  // namespace
 
-  Arguments(const char* operation, const Tensor& u_, const Tensor& kernel_, bool bidirectional,
-            const OptionalTensor& lengths_, const OptionalTensor& offsets_) {
-    const at::ScalarType type = compute_type(operation, u_.scalar_type());
-    check_convolution(operation, u_, kernel_, bidirectional, lengths_, offsets_);
-    check_device(operation, "the kernel", kernel_, "u", u_);
-    u = u_;
-    kernel = kernel_.to(type).contiguous();
-    if (lengths_) lengths = device_lengths(operation, *lengths_);
-    cuts = offsets_of(operation, offsets_, u.size(1));
-    int64_t batch = u.size(0), length = u.size(1);
-    if (offsets_) {
-      TORCH_CHECK_VALUE(batch == 1, "[rtf::", operation, "] a packed u has batch ", batch, "; 1 is needed");
-      offsets = offsets_->to(at::TensorOptions(at::kLong).device(u.device())).contiguous();
-      batch = static_cast<int64_t>(cuts.size()) - 1;
-      length = 0;
-      for (std::size_t s = 0; s + 1 < cuts.size(); ++s)
-        length = std::max(length, static_cast<int64_t>(cuts[s + 1] - cuts[s]));
-    }
-    constexpr int64_t most = std::numeric_limits<int>::max();
-    TORCH_CHECK_VALUE(batch * u.size(2) <= most && kernel.size(-1) <= most, "[rtf::", operation, "] u has shape ",
-                      u.sizes(), " and the kernel ", kernel.sizes(), "; at most 2^31 rows or samples are served");
-    const Path path = path_of(operation);
-    unfused = type == at::kDouble || length > cuda::longest_convolution || path == Path::unfused;
-    sizes = {.batch = static_cast<int>(batch),
-             .length = static_cast<int>(std::min(length, most)),
-             .channels = static_cast<int>(u.size(2)),
-             .kernel_length = static_cast<int>(kernel.size(-1)),
-             .bidirectional = bidirectional,
-             .storage = u.scalar_type() == at::kBFloat16 ? cuda::Storage::bfloat16 : cuda::Storage::float32,
-             .lengths = lengths.defined() ? lengths.const_data_ptr<int64_t>() : nullptr,
-             .offsets = offsets.defined() ? offsets.const_data_ptr<int64_t>() : nullptr,
-             .method = path == Path::block     ? cuda::Method::block
-                       : path == Path::cluster ? cuda::Method::cluster
-                       : path == Path::columns ? cuda::Method::columns
-                                               : cuda::Method::automatic};
+ConvolutionArguments::ConvolutionArguments(const char* operation, const Tensor& u_, const Tensor& kernel_,
+                                           bool bidirectional, const OptionalTensor& lengths_,
+                                           const OptionalTensor& offsets_) {
+  const at::ScalarType type = compute_type(operation, u_.scalar_type());
+  check_convolution(operation, u_, kernel_, bidirectional, lengths_, offsets_);
+  check_device(operation, "the kernel", kernel_, "u", u_);
+  u = u_;
+  kernel = kernel_.to(type).contiguous();
+  if (lengths_) lengths = device_lengths(operation, *lengths_);
+  cuts = offsets_of(operation, offsets_, u.size(1));
+  int64_t batch = u.size(0), length = u.size(1);
+  if (offsets_) {
+    TORCH_CHECK_VALUE(batch == 1, "[rtf::", operation, "] a packed u has batch ", batch, "; 1 is needed");
+    offsets = offsets_->to(at::TensorOptions(at::kLong).device(u.device())).contiguous();
+    batch = static_cast<int64_t>(cuts.size()) - 1;
+    length = 0;
+    for (std::size_t s = 0; s + 1 < cuts.size(); ++s)
+      length = std::max(length, static_cast<int64_t>(cuts[s + 1] - cuts[s]));
   }
+  constexpr int64_t most = std::numeric_limits<int>::max();
+  TORCH_CHECK_VALUE(batch * u.size(2) <= most && kernel.size(-1) <= most, "[rtf::", operation, "] u has shape ",
+                    u.sizes(), " and the kernel ", kernel.sizes(), "; at most 2^31 rows or samples are served");
+  const Path path = path_of(operation);
+  unfused = type == at::kDouble || length > cuda::longest_convolution || path == Path::unfused;
+  sizes = {.batch = static_cast<int>(batch),
+           .length = static_cast<int>(std::min(length, most)),
+           .channels = static_cast<int>(u.size(2)),
+           .kernel_length = static_cast<int>(kernel.size(-1)),
+           .bidirectional = bidirectional,
+           .storage = u.scalar_type() == at::kBFloat16 ? cuda::Storage::bfloat16 : cuda::Storage::float32,
+           .lengths = lengths.defined() ? lengths.const_data_ptr<int64_t>() : nullptr,
+           .offsets = offsets.defined() ? offsets.const_data_ptr<int64_t>() : nullptr,
+           .method = path == Path::block     ? cuda::Method::block
+                     : path == Path::cluster ? cuda::Method::cluster
+                     : path == Path::columns ? cuda::Method::columns
+                                             : cuda::Method::automatic};
+}
 
-  bool empty() const { return u.numel() == 0 || kernel.numel() == 0; }
+// Those already on the device are not looked at: that would wait for it. The kernels take them as at most the length.
+Tensor ConvolutionArguments::device_lengths(const char* operation, const Tensor& given) const {
+  if (!given.is_cuda()) lengths_of(operation, given, u.size(0), u.size(1));
+  TORCH_CHECK_VALUE(given.dim() == 1 && given.size(0) == u.size(0) && at::isIntegralType(given.scalar_type(), false),
+                    "[rtf::", operation, "] lengths has shape ", given.sizes(), " and type ", given.scalar_type(), "; ",
+                    u.size(0), " integers are needed");
+  return given.to(at::TensorOptions(at::kLong).device(u.device())).contiguous();
+}
 
- private:
-  // Those already on the device are not looked at: that would wait for it. The kernels take them as at most the length.
-  Tensor device_lengths(const char* operation, const Tensor& given) const {
-    if (!given.is_cuda()) lengths_of(operation, given, u.size(0), u.size(1));
-    TORCH_CHECK_VALUE(given.dim() == 1 && given.size(0) == u.size(0) && at::isIntegralType(given.scalar_type(), false),
-                      "[rtf::", operation, "] lengths has shape ", given.sizes(), " and type ", given.scalar_type(),
-                      "; ", u.size(0), " integers are needed");
-    return given.to(at::TensorOptions(at::kLong).device(u.device())).contiguous();
-  }
-};
+Rows::Rows(const Tensor& x, Pieces& pieces) : x_(x.is_contiguous() ? x : as_length_last(x)), pieces_(pieces) {
+  if (x_.stride(1) != 1 && x_.size(1) > 1) piece_ = pieces.add(x_.nbytes());
+}
 
-// A signal as rows of samples that lie side by side: itself, or turned over in a piece of memory.
-class Rows {
- public:
-  Rows(const Tensor& x, Pieces& pieces) : x_(x.is_contiguous() ? x : as_length_last(x)), pieces_(pieces) {
-    if (x_.stride(1) != 1 && x_.size(1) > 1) piece_ = pieces.add(x_.nbytes());
-  }
+cuda::Signal Rows::rows() const {
+  if (piece_) return {pieces_.at(*piece_), x_.size(1) * x_.size(2), x_.size(1)};
+  return {x_.data_ptr(), x_.stride(0), x_.stride(2)};
+}
 
-  // Where they are to be written.
-  cuda::Signal rows() const {
-    if (piece_) return {pieces_.at(*piece_), x_.size(1) * x_.size(2), x_.size(1)};
-    return {x_.data_ptr(), x_.stride(0), x_.stride(2)};
-  }
-  // Where they are to be read.
-  cuda::Signal read(cudaStream_t stream) const {
-    if (piece_)
-      cuda::transpose(x_.const_data_ptr(), pieces_.at(*piece_), x_.size(0), x_.size(1), x_.size(2), x_.element_size(),
-                      stream);
-    return rows();
-  }
-  // What was written, as the signal.
-  Tensor written(cudaStream_t stream) const {
-    if (piece_)
-      cuda::transpose(pieces_.at(*piece_), x_.mutable_data_ptr(), x_.size(0), x_.size(2), x_.size(1), x_.element_size(),
-                      stream);
-    return x_;
-  }
+cuda::Signal Rows::read(cudaStream_t stream, bool beside) const {
+  if (piece_)
+    cuda::transpose(x_.const_data_ptr(), pieces_.at(*piece_), x_.size(0), x_.size(1), x_.size(2), x_.element_size(),
+                    stream, beside);
+  return rows();
+}
 
- private:
-  Tensor x_;
-  const Pieces& pieces_;
-  std::optional<std::size_t> piece_;
-};
+Tensor Rows::written(cudaStream_t stream, bool beside) const {
+  if (piece_)
+    cuda::transpose(pieces_.at(*piece_), x_.mutable_data_ptr(), x_.size(0), x_.size(2), x_.size(1), x_.element_size(),
+                    stream, beside);
+  return x_;
+}
+
+namespace {
 
 // By torch's transforms, padded to twice the length: any type, any length.
 class Unfused {
  public:
-  explicit Unfused(const Arguments& at)
+  explicit Unfused(const ConvolutionArguments& at)
       : at_(at),
         length_(at.sizes.length),
         size_(2 * std::bit_ceil(static_cast<uint64_t>(length_))),
@@ -195,14 +177,14 @@ class Unfused {
     return result;
   }
 
-  const Arguments& at_;
+  const ConvolutionArguments& at_;
   int64_t length_, size_, used_, lags_;
   Tensor spectrum_;
 };
 
 Tensor convolve_cuda(const Tensor& u, const Tensor& kernel, bool bidirectional, const OptionalTensor& lengths,
                      const OptionalTensor& offsets) {
-  const Arguments at("convolve", u, kernel, bidirectional, lengths, offsets);
+  const ConvolutionArguments at("convolve", u, kernel, bidirectional, lengths, offsets);
   const Device device(u);
   if (at.empty()) return empty_result(u, u.scalar_type()).zero_();
   if (at.unfused) return as_result(Unfused(at).convolve(), u, u.scalar_type(), device);
@@ -218,7 +200,7 @@ Tensor convolve_cuda(const Tensor& u, const Tensor& kernel, bool bidirectional, 
 
 Pair convolve_backward_cuda(const Tensor& dy, const Tensor& u, const Tensor& kernel, bool bidirectional,
                             const OptionalTensor& lengths, const OptionalTensor& offsets) {
-  const Arguments at("convolve_backward", u, kernel, bidirectional, lengths, offsets);
+  const ConvolutionArguments at("convolve_backward", u, kernel, bidirectional, lengths, offsets);
   check_shape("convolve_backward", "dy", dy, u.sizes());
   check_device("convolve_backward", "dy", dy, "u", u);
   const Device device(u);

@@ -39,10 +39,6 @@ int64_t check_gradient(const char* operation, const Tensor& dk, const Tensor& b)
 
 Tensor empty_contiguous(const Tensor& like) { return at::empty(like.sizes(), like.options()); }
 
-cuda::KernelSizes sizes_of(const Tensor& a, const Tensor& b, int64_t length) {
-  return {b.size(0), a.size(0), b.size(1), length};
-}
-
 // --- Algorithm 1 at lengths that the fused kernels do not serve -----------------------------------------------------
 
 // Coefficients (rows, order) as points: `leading`, c_1, ..., c_order, folded modulo the length; float64.
@@ -119,45 +115,30 @@ Tensor kernel_cuda(const Tensor& a, const Tensor& b, const Tensor& h0, int64_t l
   const Tensor a_row = a.contiguous(), b_row = b.contiguous(), h0_row = h0.contiguous();
   if (!cuda::wrapped_kernel_serves(length)) return kernel_by_transforms(a_row, b_row, h0_row, length);
   return call([&] {
-    const auto sizes = sizes_of(a, b, length);
+    const KernelNumbers in(a_row, b_row, h0_row);
+    const auto sizes = in.sizes(length);
     Tensor k = at::empty({b.size(0), length}, b.options().dtype(kernel_type(b)));
     const Tensor scratch = workspace(cuda::wrapped_kernel_workspace(sizes), b);
-    cuda::wrapped_kernel(sizes, numbers(a_row), numbers(b_row), numbers(h0_row), numbers(k), scratch.data_ptr(),
-                         device);
+    cuda::wrapped_kernel(sizes, in.a, in.b, in.h0, numbers(k), scratch.data_ptr(), device);
     return k;
   });
 }
 
-}  // namespace
-
-void kernel_backward_into(const Tensor& dk, const Tensor& a, const Tensor& b, const Tensor& h0, const Tensor& da,
-                          const Tensor& db, const Tensor& dh0) {
+Triple kernel_backward_cuda(const Tensor& dk, const Tensor& a, const Tensor& b, const Tensor& h0) {
   check_arguments("kernel_backward", a, b, h0);
   const int64_t length = check_gradient("kernel_backward", dk, b);
   compute_type("kernel_backward", dk.scalar_type());
   const Device device(b);
   const Tensor gradient = dk.contiguous(), a_row = a.contiguous(), b_row = b.contiguous();
-  if (!cuda::wrapped_kernel_serves(length)) {
-    const auto [to_a, to_b, to_h0] = kernel_backward_by_transforms(gradient, a_row, b_row, h0);
-    da.copy_(to_a);
-    db.copy_(to_b);
-    dh0.copy_(to_h0);
-    return;
-  }
-  call([&] {
-    const auto sizes = sizes_of(a, b, length);
-    const Tensor scratch = workspace(cuda::wrapped_kernel_vjp_workspace(sizes), b);
-    cuda::wrapped_kernel_vjp(sizes, numbers(gradient), numbers(a_row), numbers(b_row), numbers(da), numbers(db),
-                             numbers(dh0), scratch.data_ptr(), device);
-  });
-}
-
-namespace {
-
-Triple kernel_backward_cuda(const Tensor& dk, const Tensor& a, const Tensor& b, const Tensor& h0) {
+  if (!cuda::wrapped_kernel_serves(length)) return kernel_backward_by_transforms(gradient, a_row, b_row, h0);
   const Tensor da = empty_contiguous(a), db = empty_contiguous(b), dh0 = empty_contiguous(h0);
-  kernel_backward_into(dk, a, b, h0, da, db, dh0);
-  return {da, db, dh0};
+  return call([&]() -> Triple {
+    const KernelNumbers in(a_row, b_row, h0), out(da, db, dh0);
+    const auto sizes = in.sizes(length);
+    const Tensor scratch = workspace(cuda::wrapped_kernel_vjp_workspace(sizes), b);
+    cuda::wrapped_kernel_vjp(sizes, numbers(gradient), in.a, in.b, out.a, out.b, out.h0, scratch.data_ptr(), device);
+    return {da, db, dh0};
+  });
 }
 
 // --- The exact response: power series in float64 --------------------------------------------------------------------

@@ -1,12 +1,24 @@
 // What kernel lends to wrapped_convolve.
 #pragma once
 
-#include <ATen/ATen.h>
+#include "torch/cuda/elements.h"
 
 namespace rtf::ops {
 
-// The gradients of kernel, written to da, db and dh0, contiguous, of the types of a, b and h0.
-void kernel_backward_into(const at::Tensor& dk, const at::Tensor& a, const at::Tensor& b, const at::Tensor& h0,
-                          const at::Tensor& da, const at::Tensor& db, const at::Tensor& dh0);
+// a, b and h0 of kernels, contiguous and checked, as the CUDA kernels take them. Without b the rows of both are those
+// of a, denominators first: of a small layer the host makes views for as long as the GPU computes.
+struct KernelNumbers {
+  cuda::Numbers a, b, h0;
+  int64_t denominators, channels, order;
+
+  KernelNumbers(const at::Tensor& a_, const std::optional<at::Tensor>& b_, const at::Tensor& h0_)
+      : a(numbers(a_)), h0(numbers(h0_)), channels(h0_.size(0)), order(a_.size(1)) {
+    denominators = b_ ? a_.size(0) : a_.size(0) - channels;
+    b = b_ ? numbers(*b_) : a;
+    if (!b_) b.data = static_cast<std::byte*>(a.data) + denominators * order * a_.element_size();
+  }
+
+  cuda::KernelSizes sizes(int64_t length) const { return {channels, denominators, order, length}; }
+};
 
 }  // namespace rtf::ops

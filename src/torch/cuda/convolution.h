@@ -1,0 +1,48 @@
+// What convolve lends to wrapped_convolve.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "cuda/convolution.h"
+#include "rtf_torch/operators.h"
+#include "torch/cuda/bridge.h"
+
+namespace rtf::ops {
+
+// What both directions of the operator need, checked.
+struct ConvolutionArguments {
+  Tensor u, kernel;               // the kernel float32, or float64 when u is
+  Tensor lengths, offsets;        // int64 on the device of u, or undefined
+  std::vector<std::size_t> cuts;  // offsets on the host
+  bool unfused;
+  cuda::Convolution sizes;
+
+  ConvolutionArguments(const char* operation, const Tensor& u, const Tensor& kernel, bool bidirectional,
+                       const OptionalTensor& lengths, const OptionalTensor& offsets);
+
+  bool empty() const { return u.numel() == 0 || kernel.numel() == 0; }
+
+ private:
+  Tensor device_lengths(const char* operation, const Tensor& given) const;
+};
+
+// A signal as rows of samples that lie side by side: itself, or turned over in a piece of memory.
+class Rows {
+ public:
+  Rows(const Tensor& x, Pieces& pieces);
+
+  // Where they are to be written.
+  cuda::Signal rows() const;
+  // Where they are to be read. `beside` as transpose() has it.
+  cuda::Signal read(cudaStream_t stream, bool beside = false) const;
+  // What was written, as the signal.
+  Tensor written(cudaStream_t stream, bool beside = false) const;
+
+ private:
+  Tensor x_;
+  const Pieces& pieces_;
+  std::optional<std::size_t> piece_;
+};
+
+}  // namespace rtf::ops
