@@ -30,7 +30,8 @@ bool wrapped_kernel_serves(int64_t length);
 std::size_t wrapped_kernel_workspace(const KernelSizes& sizes);
 std::size_t wrapped_kernel_vjp_workspace(const KernelSizes& sizes);
 
-// The last kernel of either starts after all before it, and lets the next start beside it where that asks for it.
+// The last kernel of either starts after all before it. Up to 2^14 samples, and where no sum over channels with one
+// denominator follows, it lets the next start beside it.
 //
 // kernel is float32 or float64. A denominator that vanishes at a point of the transform leaves values that are not
 // finite: refusing them would need the host to wait.

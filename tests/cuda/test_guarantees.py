@@ -79,7 +79,7 @@ def test_meta_kernels_know_the_memory_order(cuda_ops, order):
     calls = [
         ("convolve", (x, k), {}),
         ("convolve", (x, k2, True), {"lengths": lengths}),
-        ("wrapped_convolve", (x, torch.cat((a, b)).detach().requires_grad_(), None, h0, x.shape[1] + 1), {}),
+        *(("wrapped_convolve", (x, torch.cat((a, b)).detach().requires_grad_(), None, h0, length), {}) for length in (x.shape[1] + 1, 1024)),
         ("filter", (x, a, b, h0, state), {}),
         ("filter", (x, a, b, h0), {"lengths": lengths}),
         ("dropout", (x, 0.3, generator, 1), {}),

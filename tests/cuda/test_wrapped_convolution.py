@@ -45,30 +45,93 @@ def test_like_the_cpu(cuda_ops, length, samples, order, bidirectional, dtype):
     assert torch.equal(dab, torch.cat((apart[2], apart[3])))
 
 
+def both_ways(ops, u, dy, a, b, h0, length, bidirectional=False, lengths=None):
+    """y, the kernels and every gradient by `kernel` and `convolve`, which wait for each other."""
+    k = ops.kernel(a, b, h0, length)
+    taps = k.view(2, -1, length) if bidirectional else k
+    du, dk = ops.convolve_backward(dy, u, taps, bidirectional, lengths=lengths)
+    return ops.convolve(u, taps, bidirectional, lengths=lengths), k, du, *ops.kernel_backward(dk.flatten(0, -2), a, b, h0)
+
+
+def at_once(ops, u, dy, a, b, h0, length, bidirectional=False, lengths=None):
+    """The same by one operator and its gradient."""
+    y, k = ops.wrapped_convolve(u, a, b, h0, length, bidirectional, lengths=lengths)
+    return y, k, *ops.wrapped_convolve_backward(dy, u, a, b, h0, k, bidirectional, lengths=lengths)
+
+
+def same_bits(got, wanted, what):
+    for i, (x, y) in enumerate(zip(got, wanted, strict=True)):
+        assert x.dtype == y.dtype and torch.equal(x, y), f"result {i}, {what}"
+
+
+def coefficients(channels, groups, order, dtype=torch.float32):
+    draw = lambda *shape: torch.randn(*shape, device="cuda").to(dtype)
+    return 0.01 * draw(groups, order), draw(channels, order), draw(channels)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("bidirectional", [False, True])
-@pytest.mark.parametrize("length, batch, channels, groups", [(1024, 16, 128, 128), (4096, 16, 128, 1), (32768, 2, 48, 3)])
+@pytest.mark.parametrize("length, batch, channels, groups", [(1024, 16, 128, 128), (4096, 16, 128, 1), (4096, 16, 128, 128), (16384, 4, 132, 132), (32768, 2, 48, 3)])
 def test_same_bits_as_its_operators(cuda_ops, length, batch, channels, groups, bidirectional, dtype):
     """It turns signals over while the coefficients are still worked on. Again and again, with signals that were written a
     moment before and are overwritten at once, it has the bits of the operators that wait for each other."""
     directions = 2 if bidirectional else 1
     torch.manual_seed(length)
-    draw = lambda *shape: torch.randn(*shape, device="cuda")
-    a, b, h0 = 0.01 * draw(directions * groups, 64), draw(directions * channels, 64), draw(directions * channels)
+    filters = coefficients(directions * channels, directions * groups, 64)
     u, dy = (torch.empty(batch, length, channels, device="cuda", dtype=dtype) for _ in range(2))
     for repeat in range(8):
         u.normal_(), dy.normal_()
-        y, k = cuda_ops.wrapped_convolve(u, torch.cat((a, b)), None, h0, length, bidirectional)
-        du, dab, _, dh0 = cuda_ops.wrapped_convolve_backward(dy, u, torch.cat((a, b)), None, h0, k, bidirectional)
         signals = u.clone(), dy.clone()
+        got = at_once(cuda_ops, u, dy, *filters, length, bidirectional)
         u.zero_(), dy.zero_()
-        again = cuda_ops.kernel(a, b, h0, length)
-        taps = again.view(2, channels, length) if bidirectional else again
-        wanted_du, dk = cuda_ops.convolve_backward(signals[1], signals[0], taps, bidirectional)
-        da, db, wanted_dh0 = cuda_ops.kernel_backward(dk.flatten(0, -2), a, b, h0)
-        wanted = cuda_ops.convolve(signals[0], taps, bidirectional), again, wanted_du, torch.cat((da, db)), wanted_dh0
-        for i, (got, want) in enumerate(zip((y, k, du, dab, dh0), wanted)):
-            assert torch.equal(got, want), f"result {i}, repeat {repeat}"
+        same_bits(got, both_ways(cuda_ops, *signals, *filters, length, bidirectional), f"repeat {repeat}")
+
+
+def test_same_bits_of_other_arguments(cuda_ops):
+    """Lengths, other memory orders and types, coefficients and kernels that are not contiguous, order 0."""
+    torch.manual_seed(3)
+    length, channels = 2048, 6
+    draw = lambda: torch.randn(3, length, channels, device="cuda")
+    a, b, h0 = coefficients(channels, 3, 5)
+    u, dy = draw(), draw()
+    last = lambda x: x.transpose(1, 2).contiguous().transpose(1, 2)
+    wide = torch.randn(3, 2 * length, 2 * channels, device="cuda")[:, ::2, ::2]
+    lengths = torch.tensor([length, 0, 77])
+    apart = lambda x: torch.stack((x, x), -1)[..., 0]
+    for what, arguments, options in [
+        ("lengths", (u, dy, a, b, h0), {"lengths": lengths}),
+        ("lengths on the GPU", (u, dy, a, b, h0), {"lengths": lengths.cuda()}),
+        ("length last", (last(u), last(dy), a, b, h0), {}),
+        ("either order", (last(u), dy, a, b, h0), {}),
+        ("every second number", (wide, wide.flip(1), a, b, h0), {}),
+        ("expanded", (u[:1].expand(3, -1, -1), dy, a, b, h0), {}),
+        ("shorter than the kernels", (u[:, :500], dy[:, :500], a, b, h0), {}),
+        ("gradients in bfloat16", (u, dy.bfloat16(), a, b, h0), {}),
+        ("coefficients in bfloat16", (u, dy, *coefficients(channels, 3, 5, torch.bfloat16)), {}),
+        ("coefficients apart in memory", (u, dy, apart(a), apart(b), apart(h0)), {}),
+        ("order 0", (u, dy, a[:, :0], b[:, :0], h0), {}),
+    ]:
+        same_bits(at_once(cuda_ops, *arguments, length, **options), both_ways(cuda_ops, *arguments, length, **options), what)
+    k = apart(cuda_ops.kernel(a, b, h0, length))
+    same_bits(cuda_ops.wrapped_convolve_backward(dy, u, a, b, h0, k), both_ways(cuda_ops, u, dy, a, b, h0, length)[2:], "kernels apart")
+
+
+def test_graph(cuda_ops):
+    """Captured and replayed on new values."""
+    torch.manual_seed(4)
+    filters = coefficients(64, 64, 9)
+    u, dy = (torch.randn(8, 4096, 64, device="cuda") for _ in range(2))
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        at_once(cuda_ops, u, dy, *filters, 4096)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = at_once(cuda_ops, u, dy, *filters, 4096)
+    for x in (u, dy, *filters[1:]):
+        x.normal_()
+    graph.replay()
+    same_bits(captured, both_ways(cuda_ops, u, dy, *filters, 4096), "replayed")
 
 
 def test_what_is_wrong_is_said_in_the_words_of_its_operators(cuda_ops):
@@ -86,6 +149,10 @@ def test_what_is_wrong_is_said_in_the_words_of_its_operators(cuda_ops):
             cuda_ops.wrapped_convolve(*arguments)
     with pytest.raises(ValueError, match=r"\[rtf::convolve_backward\] dy has shape \[2, 1023, 4\]"):
         cuda_ops.wrapped_convolve_backward(u[:, 1:], u, ab, None, h0, k)
+    with pytest.raises(ValueError, match=r"\[rtf::convolve_backward\] the kernel is on cuda:0 and u on cpu"):
+        cuda_ops.wrapped_convolve_backward(u.cpu(), u.cpu(), ab.cpu(), None, h0.cpu(), k)
+    with pytest.raises(ValueError, match=r"\[rtf::convolve\] u is on cpu and lengths on a GPU"):
+        cuda_ops.convolve(u.cpu(), k.cpu(), lengths=torch.tensor([1, 2]).cuda())
 
 
 def test_numbers_that_no_operator_takes_are_refused(cuda_ops):

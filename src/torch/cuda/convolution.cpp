@@ -42,6 +42,8 @@ ConvolutionArguments::ConvolutionArguments(const char* operation, const Tensor& 
   const at::ScalarType type = compute_type(operation, u_.scalar_type());
   check_convolution(operation, u_, kernel_, bidirectional, lengths_, offsets_);
   check_device(operation, "the kernel", kernel_, "u", u_);
+  TORCH_CHECK_VALUE(u_.is_cuda(), "[rtf::", operation, "] u is on ", u_.device(),
+                    " and lengths on a GPU; move them to one device");
   u = u_;
   kernel = kernel_.to(type).contiguous();
   if (lengths_) lengths = device_lengths(operation, *lengths_);

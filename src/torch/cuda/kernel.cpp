@@ -9,9 +9,6 @@
 #include <bit>
 #include <vector>
 
-#include "cuda/wrapped_kernel.h"
-#include "torch/cuda/elements.h"
-
 namespace rtf::ops {
 namespace {
 
@@ -22,9 +19,8 @@ at::ScalarType kernel_type(const Tensor& b) { return b.scalar_type() == at::kDou
 
 void check_arguments(const char* operation, const Tensor& a, const Tensor& b, const Tensor& h0) {
   check_coefficients(operation, a, b, h0);
-  constexpr int64_t most = int64_t{1} << 30;
-  TORCH_CHECK_VALUE(b.size(1) <= most, "[rtf::", operation, "] the order is ", b.size(1), "; at most ", most,
-                    " is served");
+  TORCH_CHECK_VALUE(b.size(1) <= largest_order, "[rtf::", operation, "] the order is ", b.size(1), "; at most ",
+                    largest_order, " is served");
   check_device(operation, "a", a, "b", b);
   check_device(operation, "h0", h0, "b", b);
 }
@@ -36,8 +32,6 @@ int64_t check_gradient(const char* operation, const Tensor& dk, const Tensor& b)
   length_of(operation, dk.size(1));
   return dk.size(1);
 }
-
-Tensor empty_contiguous(const Tensor& like) { return at::empty(like.sizes(), like.options()); }
 
 // --- Algorithm 1 at lengths that the fused kernels do not serve -----------------------------------------------------
 

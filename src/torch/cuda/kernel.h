@@ -1,12 +1,19 @@
 // What kernel lends to wrapped_convolve.
 #pragma once
 
+#include <cstddef>
+#include <optional>
+
+#include "cuda/wrapped_kernel.h"
 #include "torch/cuda/elements.h"
 
 namespace rtf::ops {
 
-// a, b and h0 of kernels, contiguous and checked, as the CUDA kernels take them. Without b the rows of both are those
-// of a, denominators first: of a small layer the host makes views for as long as the GPU computes.
+constexpr int64_t largest_order = int64_t{1} << 30;
+
+// a, b and h0 of kernels, contiguous and checked, as the CUDA kernels take them; of h0 gradients read the size alone.
+// Without b the rows of both are those of a, denominators first: of a small layer the host makes views for as long as
+// the GPU computes.
 struct KernelNumbers {
   cuda::Numbers a, b, h0;
   int64_t denominators, channels, order;
@@ -20,5 +27,7 @@ struct KernelNumbers {
 
   cuda::KernelSizes sizes(int64_t length) const { return {channels, denominators, order, length}; }
 };
+
+inline at::Tensor empty_contiguous(const at::Tensor& like) { return at::empty(like.sizes(), like.options()); }
 
 }  // namespace rtf::ops

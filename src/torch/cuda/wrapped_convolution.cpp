@@ -1,9 +1,12 @@
 // wrapped_convolve on the GPU. Where the fused kernels serve both of its steps they are launched here, with one
-// allocation and no views: of a small layer the host asks for as long as the GPU computes. Signals are turned over,
-// where they have to be, beside the kernels of the coefficients, which leave most of the GPU idle.
+// allocation for all scratch and no views of the coefficients: of a small layer the host asks for as long as the GPU
+// computes. Signals are turned over, where they have to be, beside the kernels of the coefficients, which leave most of
+// the GPU idle.
 #include "torch/wrapped_convolution.h"
 
 #include <torch/library.h>
+
+#include <algorithm>
 
 #include "cuda/convolution.h"
 #include "torch/cuda/convolution.h"
@@ -14,42 +17,43 @@ namespace {
 
 bool is_single(const Tensor& x) { return x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16; }
 
-// Whether all is float32 or bfloat16, on one device, and of shapes that the fused kernels take. What is wrong with
-// others is said by the operators that they are composed of.
-bool is_fused(const Tensor& u, const Tensor& a, const OptionalTensor& b, const Tensor& h0, int64_t length) {
+// Whether all is float32 or bfloat16, on one GPU, and of shapes that the fused kernels take. What is wrong with others
+// is said by the operators that they are composed of.
+bool can_be_fused(const Tensor& u, const Tensor& a, const OptionalTensor& b, const Tensor& h0, int64_t length) {
   if (u.dim() != 3 || a.dim() != 2 || h0.dim() != 1 || (b && b->dim() != 2)) return false;
   const int64_t channels = h0.size(0), denominators = b ? a.size(0) : a.size(0) - channels;
   if (channels < 1 || denominators < 1 || channels % denominators != 0) return false;
   if (b && (b->size(0) != channels || b->size(1) != a.size(1))) return false;
   for (const Tensor& x : {a, h0, b.value_or(h0)})
     if (!is_single(x) || x.device() != u.device()) return false;
-  return is_single(u) && u.numel() > 0 && a.size(1) <= int64_t{1} << 30 && cuda::wrapped_kernel_serves(length);
+  return u.is_cuda() && is_single(u) && u.numel() > 0 && a.size(1) <= largest_order &&
+         cuda::wrapped_kernel_serves(length);
 }
 
 OptionalTensor contiguous(const OptionalTensor& x) { return x ? OptionalTensor(x->contiguous()) : x; }
 
-Tensor empty_contiguous(const Tensor& like) { return at::empty(like.sizes(), like.options()); }
-
 Pair wrapped_convolve_cuda(const Tensor& u, const Tensor& a, const OptionalTensor& b, const Tensor& h0, int64_t length,
                            bool bidirectional, const OptionalTensor& lengths) {
-  if (!is_fused(u, a, b, h0, length)) return composed_wrapped_convolve(u, a, b, h0, length, bidirectional, lengths);
+  const auto composed = [&] { return composed_wrapped_convolve(u, a, b, h0, length, bidirectional, lengths); };
+  if (!can_be_fused(u, a, b, h0, length)) return composed();
   const Device device(u);
   const Tensor a_rows = a.contiguous(), gains = h0.contiguous();
   const OptionalTensor b_rows = contiguous(b);
   const KernelNumbers in(a_rows, b_rows, gains);
   const Tensor k = at::empty({in.channels, length}, a.options().dtype(at::kFloat));
   const ConvolutionArguments at("convolve", u, taps(k, bidirectional), bidirectional, lengths, {});
-  if (at.unfused) return composed_wrapped_convolve(u, a, b, h0, length, bidirectional, lengths);
+  if (at.unfused) return composed();
   return call([&]() -> Pair {
     const auto sizes = in.sizes(length);
     Pieces pieces;
     const Rows from(u, pieces), to(empty_result(u, u.scalar_type()), pieces);
-    const std::size_t first = pieces.add(cuda::wrapped_kernel_workspace(sizes));
-    const std::size_t second = pieces.add(cuda::convolve_workspace_bytes(at.sizes));
+    // For one step, then for the other.
+    const std::size_t space =
+        pieces.add(std::max(cuda::wrapped_kernel_workspace(sizes), cuda::convolve_workspace_bytes(at.sizes)));
     pieces.allocate(u);
-    cuda::wrapped_kernel(sizes, in.a, in.b, in.h0, numbers(k), pieces.at(first), device);
-    cuda::convolve(at.sizes, from.read(device, /*beside=*/true), k.const_data_ptr<float>(), to.rows(),
-                   pieces.at(second), device);
+    cuda::wrapped_kernel(sizes, in.a, in.b, in.h0, numbers(k), pieces.at(space), device);
+    cuda::convolve(at.sizes, from.read(device, /*beside=*/true), k.const_data_ptr<float>(), to.rows(), pieces.at(space),
+                   device);
     return {to.written(device), k};
   });
 }
@@ -59,7 +63,7 @@ Quadruple wrapped_convolve_backward_cuda(const Tensor& dy, const Tensor& u, cons
                                          const OptionalTensor& lengths) {
   const auto composed = [&] { return composed_wrapped_convolve_backward(dy, u, a, b, h0, k, bidirectional, lengths); };
   const bool same = dy.sizes() == u.sizes() && dy.device() == u.device() && k.scalar_type() == at::kFloat;
-  if (!same || k.dim() != 2 || !is_fused(u, a, b, h0, k.size(1)) || k.size(0) != h0.size(0)) return composed();
+  if (!same || k.dim() != 2 || !can_be_fused(u, a, b, h0, k.size(1)) || k.size(0) != h0.size(0)) return composed();
   const Device device(u);
   const ConvolutionArguments at("convolve_backward", u, taps(k, bidirectional), bidirectional, lengths, {});
   if (at.unfused) return composed();
@@ -72,15 +76,15 @@ Quadruple wrapped_convolve_backward_cuda(const Tensor& dy, const Tensor& u, cons
     const auto sizes = in.sizes(k.size(1));
     Pieces pieces;
     const Rows from(gradient, pieces), with(u, pieces), to(empty_result(u, u.scalar_type()), pieces);
-    const std::size_t first = pieces.add(cuda::convolve_backward_workspace_bytes(at.sizes));
-    const std::size_t second = pieces.add(cuda::wrapped_kernel_vjp_workspace(sizes));
+    const std::size_t space = pieces.add(
+        std::max(cuda::convolve_backward_workspace_bytes(at.sizes), cuda::wrapped_kernel_vjp_workspace(sizes)));
     const std::size_t to_k = pieces.add(k.nbytes());
     pieces.allocate(u);
     auto* dk = static_cast<float*>(pieces.at(to_k));
     const auto dy_rows = from.read(device), u_rows = with.read(device);
     cuda::convolve_backward(at.sizes, dy_rows, u_rows, at.kernel.const_data_ptr<float>(), to.rows(), dk,
-                            pieces.at(first), device);
-    cuda::wrapped_kernel_vjp(sizes, {dk, cuda::Type::float32}, in.a, in.b, out.a, out.b, out.h0, pieces.at(second),
+                            pieces.at(space), device);
+    cuda::wrapped_kernel_vjp(sizes, {dk, cuda::Type::float32}, in.a, in.b, out.a, out.b, out.h0, pieces.at(space),
                              device);
     return {to.written(device, /*beside=*/true), da, db, dh0};
   });
