@@ -64,6 +64,9 @@ def test_values(torch_ops, sizes):
         y, used = torch_ops.wrapped_convolve(view, a, b, h0, length)
         assert torch.equal(used, torch_ops.kernel(a, b, h0, length)) and not used.requires_grad
         close(y.detach(), oracle.convolve(used.numpy(), x))
+        kept, again, rows = torch_ops.wrapped_convolve_rows(view, a, b, h0, length)
+        assert kept.is_contiguous() and torch.equal(kept, y) and torch.equal(again, used) and not again.requires_grad
+        assert rows.transpose(1, 2).is_contiguous() and torch.equal(rows, view)
 
 
 @pytest.mark.parametrize("sizes", SIZES)
@@ -78,6 +81,7 @@ def test_gradients(torch_ops, sizes):
         assert check(lambda x, k: torch_ops.convolve(x, k, True), (x, k2))
         assert check(lambda x, k: torch_ops.convolve(x, k, True, lengths=lengths), (x, k2))
         assert check(lambda *z: torch_ops.wrapped_convolve(*z, length, lengths=lengths)[0], (x, a, b, h0))
+        assert check(lambda *z: torch_ops.wrapped_convolve_rows(*z, length, lengths=lengths)[::2], (x, a, b, h0))
         assert check(torch_ops.filter, (x, a, b, h0, state))
         assert check(torch_ops.filter, (x, a, b, h0))
         assert check(lambda *z: torch_ops.prefill(*z, lengths=lengths), (x, a, b, h0, state))
@@ -158,6 +162,7 @@ def test_opcheck(torch_ops, sizes):
         ("wrapped_convolve", (turned, a, b, h0, length), {}),
         ("wrapped_convolve", (u, torch.cat((a, b)).detach().requires_grad_(), None, h0, length + 3), {"lengths": lengths}),
         ("wrapped_convolve", (u, torch.cat((a, a)), torch.cat((b, b)), torch.cat((h0, h0)), length, True), {}),
+        ("wrapped_convolve_rows", (u, a, b, h0, length), {}),
         ("filter", (u, a, b, h0, state), {}),
         ("filter", (turned, a, b, h0), {}),
         ("step", (u[:, 0].detach().requires_grad_(), a, b, h0, state), {}),
@@ -300,6 +305,8 @@ def test_second_derivatives(torch_ops, sizes):
     both = lambda u, a, b, h0: torch_ops.wrapped_convolve(u, torch.cat((a, -a, b, b)), None, torch.cat((h0, h0)), 7, True)[0]
     differentiates_twice(lambda *z: torch_ops.wrapped_convolve(*z, 5)[0], (u, a, b, h0))
     differentiates_twice(both, (u, a, b, h0))
+    for results in (slice(1), slice(0, 3, 2)):  # with the rows, and without
+        differentiates_twice(lambda *z: torch_ops.wrapped_convolve_rows(*z, 5)[results], (u, a, b, h0))
     gate = [torch.randn(2 * u.shape[2], *size, dtype=torch.float64, requires_grad=True) for size in ((u.shape[2],), ())]
     for x in layouts(u):
         differentiates_twice(lambda *z: torch_ops.gate(*z, 0.3, torch.tensor(GENERATOR), 1)[0], (x.detach().requires_grad_(), *gate))

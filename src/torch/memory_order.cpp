@@ -18,8 +18,6 @@ Tensor copied_length_last(const Tensor& x) {
 
 Tensor copied_channels_last(const Tensor& x) { return x.clone(at::MemoryFormat::Contiguous); }
 
-namespace {
-
 Tensor length_last(const Tensor& x) {
   RTF_OPERATOR("length_last", Tensor, const Tensor&);
   return op.call(x);
@@ -29,6 +27,8 @@ Tensor channels_last(const Tensor& x) {
   RTF_OPERATOR("channels_last", Tensor, const Tensor&);
   return op.call(x);
 }
+
+namespace {
 
 using Turn = Tensor (*)(const Tensor&);
 

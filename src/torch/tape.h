@@ -29,13 +29,15 @@ class Tape : public torch::autograd::Node {
       add_next_edge(input.defined() ? torch::autograd::impl::gradient_edge(input) : torch::autograd::Edge());
     for (const Tensor& tensor : kept) kept_.emplace_back(tensor, /*is_output=*/false);
   }
+  // An output, after its history was set.
+  void keep_output(const Tensor& output) { kept_.emplace_back(output, /*is_output=*/true); }
 
   variable_list apply(variable_list&& gradients) override {
     if (std::none_of(gradients.begin(), gradients.end(), [](const Tensor& gradient) { return gradient.defined(); }))
       return variable_list(num_outputs());
     const std::lock_guard lock(mutex_);
     variable_list kept;
-    for (const auto& tensor : kept_) kept.push_back(tensor.unpack());
+    for (const auto& tensor : kept_) kept.push_back(tensor.unpack(shared_from_this()));
     return backward_(kept, gradients);
   }
   void release_variables() override {
@@ -86,10 +88,10 @@ auto either(const char* operation, const variable_list& inputs, Fast&& fast, Com
 
 // forward() below autograd, with the way back recorded where one of `inputs`, which may be undefined, needs a gradient.
 // `kept` are the tensors that the way back reads; outputs are new tensors. Those past the first `differentiable` have
-// no gradient, and are kept too.
+// no gradient. Outputs from `first_kept` on, those without a gradient at least, are kept too.
 template <class Forward>
-variable_list record(const char* operation, const variable_list& inputs, variable_list kept, Forward&& forward,
-                     Backward backward, std::size_t differentiable = SIZE_MAX) {
+variable_list record(const char* operation, const variable_list& inputs, const variable_list& kept, Forward&& forward,
+                     Backward backward, std::size_t differentiable = SIZE_MAX, std::size_t first_kept = SIZE_MAX) {
   refuse_forward_mode(operation, inputs);
   variable_list outputs;
   {
@@ -97,11 +99,12 @@ variable_list record(const char* operation, const variable_list& inputs, variabl
     outputs = forward();
   }
   if (recorded(inputs)) {
-    const std::size_t first = std::min(differentiable, outputs.size());
-    kept.insert(kept.end(), outputs.begin() + static_cast<std::ptrdiff_t>(first), outputs.end());
     const std::shared_ptr<Tape> tape(new Tape(operation, inputs, kept, std::move(backward)),
                                      torch::autograd::deleteNode);
-    for (std::size_t i = 0; i < first; ++i) torch::autograd::set_history(outputs[i], tape);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (i < differentiable) torch::autograd::set_history(outputs[i], tape);
+      if (i >= std::min(differentiable, first_kept)) tape->keep_output(outputs[i]);
+    }
   }
   return outputs;
 }

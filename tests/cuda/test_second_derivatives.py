@@ -32,6 +32,7 @@ def test_like_the_cpu(cuda_ops, order):
         "padded": (lambda device, *z: cuda_ops.filter(*z, lengths=lengths.to(device)), (u, *coefficients, state)),
         "packed": (lambda device, *z: cuda_ops.filter(*z, offsets=offsets.to(device)), (u[:1], *coefficients, state)),
         "kernel": (lambda device, *z: cuda_ops.kernel(*z, 40), coefficients),
+        "wrapped_convolve": (lambda device, *z: cuda_ops.wrapped_convolve(*z, 41)[0], (u, *coefficients)),
         "exact_kernel": (lambda device, *z: cuda_ops.exact_kernel(*z, 40), coefficients),
         "correct": (lambda device, *z: cuda_ops.correct(*z, 40), coefficients),
         "wrap": (lambda device, *z: cuda_ops.wrap(*z, 40), coefficients),

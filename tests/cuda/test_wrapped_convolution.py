@@ -59,6 +59,16 @@ def at_once(ops, u, dy, a, b, h0, length, bidirectional=False, lengths=None):
     return y, k, *ops.wrapped_convolve_backward(dy, u, a, b, h0, k, bidirectional, lengths=lengths)
 
 
+def recorded(ops, u, dy, a, b, h0, length, bidirectional=False, lengths=None):
+    """y and every gradient by autograd, which keeps the samples as the kernels read them."""
+    leaves = [x.detach().requires_grad_() for x in (u, a, b, h0)]
+    y, _ = ops.wrapped_convolve(*leaves, length, bidirectional, lengths=lengths)
+    assert y.is_contiguous() or y.stride(1) == 1 == u.stride(1)
+    gradients = torch.autograd.grad(y, leaves, dy.to(y.dtype))
+    assert gradients[0].is_contiguous() or gradients[0].stride(1) == 1 == u.stride(1)
+    return y.detach(), *gradients
+
+
 def same_bits(got, wanted, what):
     for i, (x, y) in enumerate(zip(got, wanted, strict=True)):
         assert x.dtype == y.dtype and torch.equal(x, y), f"result {i}, {what}"
@@ -83,8 +93,11 @@ def test_same_bits_as_its_operators(cuda_ops, length, batch, channels, groups, b
         u.normal_(), dy.normal_()
         signals = u.clone(), dy.clone()
         got = at_once(cuda_ops, u, dy, *filters, length, bidirectional)
+        kept = recorded(cuda_ops, u, dy, *filters, length, bidirectional)
         u.zero_(), dy.zero_()
-        same_bits(got, both_ways(cuda_ops, *signals, *filters, length, bidirectional), f"repeat {repeat}")
+        wanted = both_ways(cuda_ops, *signals, *filters, length, bidirectional)
+        same_bits(got, wanted, f"repeat {repeat}")
+        same_bits(kept, wanted[:1] + wanted[2:], f"repeat {repeat}, recorded")
 
 
 def test_same_bits_of_other_arguments(cuda_ops):
@@ -111,9 +124,38 @@ def test_same_bits_of_other_arguments(cuda_ops):
         ("coefficients apart in memory", (u, dy, apart(a), apart(b), apart(h0)), {}),
         ("order 0", (u, dy, a[:, :0], b[:, :0], h0), {}),
     ]:
-        same_bits(at_once(cuda_ops, *arguments, length, **options), both_ways(cuda_ops, *arguments, length, **options), what)
+        wanted = both_ways(cuda_ops, *arguments, length, **options)
+        same_bits(at_once(cuda_ops, *arguments, length, **options), wanted, what)
+        same_bits(recorded(cuda_ops, *arguments, length, **options), wanted[:1] + wanted[2:], f"{what}, recorded")
     k = apart(cuda_ops.kernel(a, b, h0, length))
     same_bits(cuda_ops.wrapped_convolve_backward(dy, u, a, b, h0, k), both_ways(cuda_ops, u, dy, a, b, h0, length)[2:], "kernels apart")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("length", [1, 300, 2048])
+def test_rows_like_samples(cuda_ops, length, dtype):
+    """The operator that returns the rows has the bits of the one that does not, and autograd keeps nothing else of u: what
+    it was made of may be overwritten, and its memory is free."""
+    torch.manual_seed(length)
+    filters = [x.to(torch.float64 if dtype == torch.float64 else torch.float32) for x in coefficients(48, 48, 5)]
+    signal = torch.randn(4, length, 48, device="cuda").to(dtype)
+    y, k, rows = cuda_ops.wrapped_convolve_rows(signal, *filters, length)
+    assert y.is_contiguous() and rows.transpose(1, 2).is_contiguous() and torch.equal(rows, signal)
+    same_bits((y, k), cuda_ops.wrapped_convolve(signal, *filters, length), "rows")
+    torch.library.opcheck(cuda_ops.wrapped_convolve_rows.default, (signal, *filters, length), test_utils="test_faketensor")
+    dy, leaves = torch.randn_like(signal), [x.requires_grad_() for x in filters]
+    wanted = torch.autograd.grad(cuda_ops.wrapped_convolve(signal.clone(), *leaves, length)[0], leaves, dy)
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    u = signal.clone()
+    y, _ = cuda_ops.wrapped_convolve(u, *leaves, length)
+    held = torch.cuda.memory_allocated() - before
+    u.zero_()
+    del u
+    granule = 512  # what torch's allocator rounds up to
+    assert held - (torch.cuda.memory_allocated() - before) >= signal.nbytes
+    assert torch.cuda.memory_allocated() - before <= 2 * signal.nbytes + k.nbytes + 4 * granule
+    same_bits(torch.autograd.grad(y, leaves, dy), wanted, "after u is gone")
 
 
 def test_graph(cuda_ops):

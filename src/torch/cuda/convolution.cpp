@@ -85,26 +85,31 @@ Tensor ConvolutionArguments::device_lengths(const char* operation, const Tensor&
   return given.to(at::TensorOptions(at::kLong).device(u.device())).contiguous();
 }
 
-Rows::Rows(const Tensor& x, Pieces& pieces) : x_(x.is_contiguous() ? x : as_length_last(x)), pieces_(pieces) {
-  if (x_.stride(1) != 1 && x_.size(1) > 1) piece_ = pieces.add(x_.nbytes());
+Rows::Rows(const Tensor& x, Pieces& pieces) : x_(x.is_contiguous() ? x : as_length_last(x)) {
+  if (x_.stride(1) == 1 || x_.size(1) <= 1) return;
+  pieces_ = &pieces;
+  piece_ = pieces.add(x_.nbytes());
+}
+
+void* Rows::memory() const {
+  if (pieces_) return pieces_->at(piece_);
+  return turned_.defined() ? turned_.mutable_data_ptr() : nullptr;
 }
 
 cuda::Signal Rows::rows() const {
-  if (piece_) return {pieces_.at(*piece_), x_.size(1) * x_.size(2), x_.size(1)};
+  if (void* rows = memory()) return {rows, x_.size(1) * x_.size(2), x_.size(1)};
   return {x_.data_ptr(), x_.stride(0), x_.stride(2)};
 }
 
 cuda::Signal Rows::read(cudaStream_t stream, bool beside) const {
-  if (piece_)
-    cuda::transpose(x_.const_data_ptr(), pieces_.at(*piece_), x_.size(0), x_.size(1), x_.size(2), x_.element_size(),
-                    stream, beside);
+  if (void* rows = memory())
+    cuda::transpose(x_.const_data_ptr(), rows, x_.size(0), x_.size(1), x_.size(2), x_.element_size(), stream, beside);
   return rows();
 }
 
 Tensor Rows::written(cudaStream_t stream, bool beside) const {
-  if (piece_)
-    cuda::transpose(pieces_.at(*piece_), x_.mutable_data_ptr(), x_.size(0), x_.size(2), x_.size(1), x_.element_size(),
-                    stream, beside);
+  if (const void* rows = memory())
+    cuda::transpose(rows, x_.mutable_data_ptr(), x_.size(0), x_.size(2), x_.size(1), x_.element_size(), stream, beside);
   return x_;
 }
 

@@ -1,7 +1,6 @@
 // What convolve lends to wrapped_convolve.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "cuda/convolution.h"
@@ -27,10 +26,12 @@ struct ConvolutionArguments {
   Tensor device_lengths(const char* operation, const Tensor& given) const;
 };
 
-// A signal as rows of samples that lie side by side: itself, or turned over in a piece of memory.
+// A signal as rows of samples that lie side by side: itself, or turned over in a piece of memory, or in a tensor.
 class Rows {
  public:
   Rows(const Tensor& x, Pieces& pieces);
+  // Of x, contiguous; `turned` is as empty_length_last() makes it.
+  Rows(const Tensor& x, const Tensor& turned) : x_(x), turned_(turned) {}
 
   // Where they are to be written.
   cuda::Signal rows() const;
@@ -40,9 +41,12 @@ class Rows {
   Tensor written(cudaStream_t stream, bool beside = false) const;
 
  private:
-  Tensor x_;
-  const Pieces& pieces_;
-  std::optional<std::size_t> piece_;
+  // Where the rows are when they are not x itself.
+  void* memory() const;
+
+  Tensor x_, turned_;
+  const Pieces* pieces_ = nullptr;
+  std::size_t piece_ = 0;
 };
 
 }  // namespace rtf::ops

@@ -7,6 +7,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "cuda/convolution.h"
 #include "torch/cuda/convolution.h"
@@ -32,21 +33,23 @@ bool can_be_fused(const Tensor& u, const Tensor& a, const OptionalTensor& b, con
 
 OptionalTensor contiguous(const OptionalTensor& x) { return x ? OptionalTensor(x->contiguous()) : x; }
 
-Pair wrapped_convolve_cuda(const Tensor& u, const Tensor& a, const OptionalTensor& b, const Tensor& h0, int64_t length,
-                           bool bidirectional, const OptionalTensor& lengths) {
-  const auto composed = [&] { return composed_wrapped_convolve(u, a, b, h0, length, bidirectional, lengths); };
-  if (!can_be_fused(u, a, b, h0, length)) return composed();
+// y and the kernels where fused code serves both steps. Where `kept` is given u, which is contiguous, is turned over
+// into memory of its own there.
+std::optional<Pair> fused(const Tensor& u, const Tensor& a, const OptionalTensor& b, const Tensor& h0, int64_t length,
+                          bool bidirectional, const OptionalTensor& lengths, Tensor* kept = nullptr) {
+  if (!can_be_fused(u, a, b, h0, length)) return {};
   const Device device(u);
   const Tensor a_rows = a.contiguous(), gains = h0.contiguous();
   const OptionalTensor b_rows = contiguous(b);
   const KernelNumbers in(a_rows, b_rows, gains);
   const Tensor k = at::empty({in.channels, length}, a.options().dtype(at::kFloat));
   const ConvolutionArguments at("convolve", u, taps(k, bidirectional), bidirectional, lengths, {});
-  if (at.unfused) return composed();
+  if (at.unfused) return {};
+  if (kept) *kept = empty_length_last(u, u.scalar_type());
   return call([&]() -> Pair {
     const auto sizes = in.sizes(length);
     Pieces pieces;
-    const Rows from(u, pieces), to(empty_result(u, u.scalar_type()), pieces);
+    const Rows from = kept ? Rows(u, *kept) : Rows(u, pieces), to(empty_result(u, u.scalar_type()), pieces);
     // For one step, then for the other.
     const std::size_t space =
         pieces.add(std::max(cuda::wrapped_kernel_workspace(sizes), cuda::convolve_workspace_bytes(at.sizes)));
@@ -58,10 +61,27 @@ Pair wrapped_convolve_cuda(const Tensor& u, const Tensor& a, const OptionalTenso
   });
 }
 
+Pair wrapped_convolve_cuda(const Tensor& u, const Tensor& a, const OptionalTensor& b, const Tensor& h0, int64_t length,
+                           bool bidirectional, const OptionalTensor& lengths) {
+  if (const auto found = fused(u, a, b, h0, length, bidirectional, lengths)) return *found;
+  return composed_wrapped_convolve(u, a, b, h0, length, bidirectional, lengths);
+}
+
+Triple wrapped_convolve_rows_cuda(const Tensor& u, const Tensor& a, const OptionalTensor& b, const Tensor& h0,
+                                  int64_t length, bool bidirectional, const OptionalTensor& lengths) {
+  Tensor rows;
+  if (u.is_contiguous())
+    if (const auto found = fused(u, a, b, h0, length, bidirectional, lengths, &rows))
+      return {std::get<0>(*found), std::get<1>(*found), rows};
+  return composed_wrapped_convolve_rows(u, a, b, h0, length, bidirectional, lengths);
+}
+
 Quadruple wrapped_convolve_backward_cuda(const Tensor& dy, const Tensor& u, const Tensor& a, const OptionalTensor& b,
                                          const Tensor& h0, const Tensor& k, bool bidirectional,
-                                         const OptionalTensor& lengths) {
-  const auto composed = [&] { return composed_wrapped_convolve_backward(dy, u, a, b, h0, k, bidirectional, lengths); };
+                                         const OptionalTensor& lengths, bool channels_last) {
+  const auto composed = [&] {
+    return composed_wrapped_convolve_backward(dy, u, a, b, h0, k, bidirectional, lengths, channels_last);
+  };
   const bool same = dy.sizes() == u.sizes() && dy.device() == u.device() && k.scalar_type() == at::kFloat;
   if (!same || k.dim() != 2 || !can_be_fused(u, a, b, h0, k.size(1)) || k.size(0) != h0.size(0)) return composed();
   const Device device(u);
@@ -75,7 +95,8 @@ Quadruple wrapped_convolve_backward_cuda(const Tensor& dy, const Tensor& u, cons
     const KernelNumbers in(a_rows, b_rows, h0), out(da, b ? OptionalTensor(db) : b, dh0);
     const auto sizes = in.sizes(k.size(1));
     Pieces pieces;
-    const Rows from(gradient, pieces), with(u, pieces), to(empty_result(u, u.scalar_type()), pieces);
+    const Tensor du = channels_last ? empty_contiguous(u) : empty_result(u, u.scalar_type());
+    const Rows from(gradient, pieces), with(u, pieces), to(du, pieces);
     const std::size_t space = pieces.add(
         std::max(cuda::convolve_backward_workspace_bytes(at.sizes), cuda::wrapped_kernel_vjp_workspace(sizes)));
     const std::size_t to_k = pieces.add(k.nbytes());
@@ -94,6 +115,7 @@ Quadruple wrapped_convolve_backward_cuda(const Tensor& dy, const Tensor& u, cons
 
 TORCH_LIBRARY_IMPL(rtf, CUDA, m) {
   m.impl("wrapped_convolve", wrapped_convolve_cuda);
+  m.impl("wrapped_convolve_rows", wrapped_convolve_rows_cuda);
   m.impl("wrapped_convolve_backward", wrapped_convolve_backward_cuda);
 }
 
