@@ -1,5 +1,7 @@
 """torch.ops.rtf: values against SciPy and direct sums, gradcheck, opcheck, and what is refused."""
 
+import warnings
+
 import numpy as np
 import oracle
 import pytest
@@ -66,7 +68,7 @@ def test_values(torch_ops, sizes):
         close(y.detach(), oracle.convolve(used.numpy(), x))
         kept, again, rows = torch_ops.wrapped_convolve_rows(view, a, b, h0, length)
         assert kept.is_contiguous() and torch.equal(kept, y) and torch.equal(again, used) and not again.requires_grad
-        assert rows.transpose(1, 2).is_contiguous() and torch.equal(rows, view)
+        assert rows.transpose(1, 2).is_contiguous() and torch.equal(rows, view) and not rows.requires_grad
 
 
 @pytest.mark.parametrize("sizes", SIZES)
@@ -81,7 +83,7 @@ def test_gradients(torch_ops, sizes):
         assert check(lambda x, k: torch_ops.convolve(x, k, True), (x, k2))
         assert check(lambda x, k: torch_ops.convolve(x, k, True, lengths=lengths), (x, k2))
         assert check(lambda *z: torch_ops.wrapped_convolve(*z, length, lengths=lengths)[0], (x, a, b, h0))
-        assert check(lambda *z: torch_ops.wrapped_convolve_rows(*z, length, lengths=lengths)[::2], (x, a, b, h0))
+        assert check(lambda *z: torch_ops.wrapped_convolve_rows(*z, length, lengths=lengths)[0], (x, a, b, h0))
         assert check(torch_ops.filter, (x, a, b, h0, state))
         assert check(torch_ops.filter, (x, a, b, h0))
         assert check(lambda *z: torch_ops.prefill(*z, lengths=lengths), (x, a, b, h0, state))
@@ -294,6 +296,36 @@ def differentiates_twice(operator, inputs):
         torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-10)
 
 
+def test_rows_in_place_of_samples(torch_ops):
+    """What autograd keeps of `wrapped_convolve_rows` is no u, and yet all that becomes of u goes as without them."""
+    _, a, b, h0, u, *_ = tensors(SIZES[2])
+    length = u.shape[1]
+    pair = torch_ops.wrapped_convolve, torch_ops.wrapped_convolve_rows
+
+    def agree(call):
+        wanted, got = (call(lambda *z: operator(*z, length)[0]) for operator in pair)
+        torch.testing.assert_close(got, wanted, rtol=1e-12, atol=1e-12)
+
+    def first_graph_freed(operator, x):
+        gradient, = torch.autograd.grad(operator(x, a, b, h0).sum(), a, create_graph=True, retain_graph=False)
+        return torch.autograd.grad(gradient.square().sum(), b)
+
+    agree(lambda operator: first_graph_freed(operator, u.detach()))
+    agree(lambda operator: first_graph_freed(operator, u.detach().requires_grad_()))
+    loss = lambda operator: lambda x: operator(x, a.detach(), b.detach(), h0).square().sum()  # some of them frozen
+    twice = lambda operator: torch.func.grad(lambda x: torch.func.grad(loss(operator))(x).square().sum())
+    agree(lambda operator: twice(operator)(u.detach()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that vmap calls one after the other
+        agree(lambda operator: torch.func.vmap(twice(operator))(u.detach().unsqueeze(1)))
+    agree(lambda operator: torch.autograd.grad(torch.utils.checkpoint.checkpoint(operator, u, a, b, h0, use_reentrant=False).sum(), (u, a)))
+    packed = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: packed.append(x) or len(packed) - 1, lambda i: packed[i]):
+        *_, rows = torch_ops.wrapped_convolve_rows(u, a, b, h0, length)
+    assert any(x.data_ptr() == rows.data_ptr() for x in packed) and all(x.data_ptr() != u.data_ptr() for x in packed)
+    agree(lambda operator: torch.autograd.grad(operator(u, a, b, h0).sum(), (u, a)))
+
+
 @pytest.mark.parametrize("sizes", SIZES)
 def test_second_derivatives(torch_ops, sizes):
     _, a, b, h0, u, state, k, k2, lengths = tensors(sizes)
@@ -305,8 +337,7 @@ def test_second_derivatives(torch_ops, sizes):
     both = lambda u, a, b, h0: torch_ops.wrapped_convolve(u, torch.cat((a, -a, b, b)), None, torch.cat((h0, h0)), 7, True)[0]
     differentiates_twice(lambda *z: torch_ops.wrapped_convolve(*z, 5)[0], (u, a, b, h0))
     differentiates_twice(both, (u, a, b, h0))
-    for results in (slice(1), slice(0, 3, 2)):  # with the rows, and without
-        differentiates_twice(lambda *z: torch_ops.wrapped_convolve_rows(*z, 5)[results], (u, a, b, h0))
+    differentiates_twice(lambda *z: torch_ops.wrapped_convolve_rows(*z, 5)[0], (u, a, b, h0))
     gate = [torch.randn(2 * u.shape[2], *size, dtype=torch.float64, requires_grad=True) for size in ((u.shape[2],), ())]
     for x in layouts(u):
         differentiates_twice(lambda *z: torch_ops.gate(*z, 0.3, torch.tensor(GENERATOR), 1)[0], (x.detach().requires_grad_(), *gate))
@@ -522,6 +553,7 @@ def test_refusals(torch_ops):
         (lambda: torch_ops.monic(b[:3], b, 4), r"\[rtf::monic\] a and b have shapes \[3, 3\] and \[4, 3\]"),
         (lambda: torch_ops.monic(a[:, :0], b, 4), r"\[rtf::monic\] a and b have shapes \[2, 0\]"),
         (lambda: torch_ops.monic_backward(a, b, h0, a, b), r"\[rtf::monic_backward\] da and db have shapes \[2, 3\] and \[4, 3\]"),
+        (lambda: torch_ops.wrapped_convolve_rows(b, a, b, h0, 9), r"\[rtf::wrapped_convolve_rows\] u has shape \[4, 3\]; \(batch"),
         (lambda: torch_ops.wrapped_convolve(u, b, None, h0, 9), r"\[rtf::wrapped_convolve\] a and b in one have shape \[4, 3\]"),
         (lambda: torch_ops.wrapped_convolve(u, b, None, h0[0], 9), r"\[rtf::wrapped_convolve\] a and b in one .* h0 has \[\]"),
         (lambda: torch_ops.wrapped_convolve(u, a[:1], b[:3], h0[:3], 9, True), r"\[rtf::wrapped_convolve\] the kernels have shape \[3"),

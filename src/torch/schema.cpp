@@ -24,7 +24,7 @@ TORCH_LIBRARY(rtf, m) {
       "lengths=None) -> (Tensor, Tensor)");
   m.def(
       "wrapped_convolve_backward(Tensor dy, Tensor u, Tensor a, Tensor? b, Tensor h0, Tensor k, bool "
-      "bidirectional=False, *, Tensor? lengths=None, bool channels_last=False) -> (Tensor, Tensor, Tensor, Tensor)");
+      "bidirectional=False, *, Tensor? lengths=None, bool contiguous=False) -> (Tensor, Tensor, Tensor, Tensor)");
   m.def(
       "wrapped_convolve_rows(Tensor u, Tensor a, Tensor? b, Tensor h0, SymInt length, bool bidirectional=False, *, "
       "Tensor? lengths=None) -> (Tensor, Tensor, Tensor)");

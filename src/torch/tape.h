@@ -23,21 +23,24 @@ using Backward = std::function<variable_list(const variable_list& kept, const va
 
 class Tape : public torch::autograd::Node {
  public:
-  Tape(const char* operation, const variable_list& inputs, const variable_list& kept, Backward backward)
-      : operation_(operation), backward_(std::move(backward)) {
+  Tape(const char* operation, const variable_list& inputs, const variable_list& kept, std::size_t copy,
+       Backward backward)
+      : operation_(operation), copy_(copy), backward_(std::move(backward)) {
     for (const Tensor& input : inputs)
       add_next_edge(input.defined() ? torch::autograd::impl::gradient_edge(input) : torch::autograd::Edge());
     for (const Tensor& tensor : kept) kept_.emplace_back(tensor, /*is_output=*/false);
   }
-  // An output, after its history was set.
-  void keep_output(const Tensor& output) { kept_.emplace_back(output, /*is_output=*/true); }
 
   variable_list apply(variable_list&& gradients) override {
     if (std::none_of(gradients.begin(), gradients.end(), [](const Tensor& gradient) { return gradient.defined(); }))
       return variable_list(num_outputs());
     const std::lock_guard lock(mutex_);
     variable_list kept;
-    for (const auto& tensor : kept_) kept.push_back(tensor.unpack(shared_from_this()));
+    for (const auto& tensor : kept_) kept.push_back(tensor.unpack());
+    if (copy_ < kept.size() && at::GradMode::is_enabled() && next_edge(0).is_valid()) {
+      kept[copy_] = kept[copy_].detach();
+      torch::autograd::impl::set_gradient_edge(kept[copy_], next_edge(0));
+    }
     return backward_(kept, gradients);
   }
   void release_variables() override {
@@ -48,6 +51,7 @@ class Tape : public torch::autograd::Node {
 
  private:
   const char* operation_;
+  std::size_t copy_;
   std::vector<torch::autograd::SavedVariable> kept_;
   Backward backward_;
 };
@@ -88,10 +92,11 @@ auto either(const char* operation, const variable_list& inputs, Fast&& fast, Com
 
 // forward() below autograd, with the way back recorded where one of `inputs`, which may be undefined, needs a gradient.
 // `kept` are the tensors that the way back reads; outputs are new tensors. Those past the first `differentiable` have
-// no gradient. Outputs from `first_kept` on, those without a gradient at least, are kept too.
+// no gradient, and are kept too. Where number `copy` of all that is kept is a copy of the first input, second
+// derivatives to it are that input's.
 template <class Forward>
-variable_list record(const char* operation, const variable_list& inputs, const variable_list& kept, Forward&& forward,
-                     Backward backward, std::size_t differentiable = SIZE_MAX, std::size_t first_kept = SIZE_MAX) {
+variable_list record(const char* operation, const variable_list& inputs, variable_list kept, Forward&& forward,
+                     Backward backward, std::size_t differentiable = SIZE_MAX, std::size_t copy = SIZE_MAX) {
   refuse_forward_mode(operation, inputs);
   variable_list outputs;
   {
@@ -99,12 +104,11 @@ variable_list record(const char* operation, const variable_list& inputs, const v
     outputs = forward();
   }
   if (recorded(inputs)) {
-    const std::shared_ptr<Tape> tape(new Tape(operation, inputs, kept, std::move(backward)),
+    const std::size_t first = std::min(differentiable, outputs.size());
+    kept.insert(kept.end(), outputs.begin() + static_cast<std::ptrdiff_t>(first), outputs.end());
+    const std::shared_ptr<Tape> tape(new Tape(operation, inputs, kept, copy, std::move(backward)),
                                      torch::autograd::deleteNode);
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      if (i < differentiable) torch::autograd::set_history(outputs[i], tape);
-      if (i >= std::min(differentiable, first_kept)) tape->keep_output(outputs[i]);
-    }
+    for (std::size_t i = 0; i < first; ++i) torch::autograd::set_history(outputs[i], tape);
   }
   return outputs;
 }

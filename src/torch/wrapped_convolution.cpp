@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
+#include "torch/bridge.h"
 #include "torch/convolution.h"
 #include "torch/kernel.h"
 #include "torch/memory_order.h"
@@ -42,6 +43,7 @@ Pair composed_wrapped_convolve(const Tensor& u, const Tensor& a, const OptionalT
 
 Triple composed_wrapped_convolve_rows(const Tensor& u, const Tensor& a, const OptionalTensor& b, const Tensor& h0,
                                       c10::SymInt length, bool bidirectional, const OptionalTensor& lengths) {
+  check_signal("wrapped_convolve_rows", "u", u);
   const Tensor rows = length_last(u);
   const auto [y, k] = wrapped_convolve(rows, a, b, h0, std::move(length), bidirectional, lengths);
   return {channels_last(y), k, rows};
@@ -49,10 +51,10 @@ Triple composed_wrapped_convolve_rows(const Tensor& u, const Tensor& a, const Op
 
 Quadruple composed_wrapped_convolve_backward(const Tensor& dy, const Tensor& u, const Tensor& a,
                                              const OptionalTensor& b, const Tensor& h0, const Tensor& k,
-                                             bool bidirectional, const OptionalTensor& lengths, bool channels_last) {
+                                             bool bidirectional, const OptionalTensor& lengths, bool contiguous) {
   const auto [below, above] = denominators_and_numerators(a, b, h0);
   auto [du, dk] = convolve_backward(dy, u, taps(k, bidirectional), bidirectional, lengths);
-  if (channels_last) du = ops::channels_last(du);
+  if (contiguous) du = channels_last(du);
   auto [da, db, dh0] = kernel_backward(bidirectional ? dk.flatten(0, 1) : dk, below, above, h0);
   if (b) return {du, da, db, dh0};
   return {du, at::cat({da, db}), at::empty({0}, a.options()), dh0};
@@ -68,38 +70,35 @@ Triple wrapped_convolve_rows(const Tensor& u, const Tensor& a, const OptionalTen
 }
 
 Quadruple call_backward(const Tensor& dy, const Tensor& u, const Tensor& a, const OptionalTensor& b, const Tensor& h0,
-                        const Tensor& k, bool bidirectional, const OptionalTensor& lengths, bool channels_last) {
+                        const Tensor& k, bool bidirectional, const OptionalTensor& lengths, bool contiguous) {
   RTF_OPERATOR("wrapped_convolve_backward", Quadruple, const Tensor&, const Tensor&, const Tensor&,
                const OptionalTensor&, const Tensor&, const Tensor&, bool, const OptionalTensor&, bool);
-  return op.call(dy, u, a, b, h0, k, bidirectional, lengths, channels_last);
+  return op.call(dy, u, a, b, h0, k, bidirectional, lengths, contiguous);
 }
 
-// Autograd of the operator that returns the rows: these are kept in place of u, and count as a function of it, so that
-// second derivatives find their way.
+// The rows are kept in place of u.
 Triple wrapped_convolve_rows_autograd(const Tensor& u, const Tensor& a, const OptionalTensor& b, const Tensor& h0,
                                       c10::SymInt length, bool bidirectional, const OptionalTensor& lengths) {
   const auto result = record(
       "wrapped_convolve", {u, a, kept(b), h0}, {a, kept(b), h0, kept(lengths)},
       [&]() -> variable_list {
         auto [y, k, rows] = wrapped_convolve_rows(u, a, b, h0, length, bidirectional, lengths);
-        return {y, rows, k};
+        return {y, k, rows};
       },
       [bidirectional](const variable_list& saved, const variable_list& gradients) -> variable_list {
-        const Tensor to_rows = gradients[1].defined() ? channels_last(gradients[1]) : Tensor();
-        if (!gradients[0].defined()) return {to_rows, {}, {}, {}};
-        auto [du, da, db, dh0] = call_backward(gradients[0], saved[4], saved[0], given(saved[1]), saved[2], saved[5],
-                                               bidirectional, given(saved[3]), /*channels_last=*/true);
-        return {sum_of(du, to_rows), da, saved[1].defined() ? db : Tensor(), dh0};
+        auto [du, da, db, dh0] = call_backward(gradients[0], saved[5], saved[0], given(saved[1]), saved[2], saved[4],
+                                               bidirectional, given(saved[3]), /*contiguous=*/true);
+        return {du, da, saved[1].defined() ? db : Tensor(), dh0};
       },
-      /*differentiable=*/2, /*first_kept=*/1);
-  return {result[0], result[2], result[1]};
+      /*differentiable=*/1, /*copy=*/5);
+  return {result[0], result[1], result[2]};
 }
 
 Pair wrapped_convolve_autograd(const Tensor& u, const Tensor& a, const OptionalTensor& b, const Tensor& h0,
                                c10::SymInt length, bool bidirectional, const OptionalTensor& lengths) {
   const bool frozen = !recorded({a, kept(b), h0});
   // A GPU's kernels read rows of samples.
-  if (!frozen && u.is_cuda() && u.dim() == 3 && u.sym_stride(1) != 1) {
+  if (!frozen && u.is_cuda() && u.dim() == 3 && u.is_contiguous() && u.sym_stride(1) != 1) {
     const auto [y, k, rows] = wrapped_convolve_rows_autograd(u, a, b, h0, length, bidirectional, lengths);
     return {y, k};
   }
@@ -116,7 +115,7 @@ Pair wrapped_convolve_autograd(const Tensor& u, const Tensor& a, const OptionalT
               std::get<0>(convolve_backward(gradients[0], saved[0], k, bidirectional, given(saved[4]))), {}, {}, {}};
         }
         auto [du, da, db, dh0] = call_backward(gradients[0], saved[0], saved[1], given(saved[2]), saved[3], saved[5],
-                                               bidirectional, given(saved[4]), /*channels_last=*/false);
+                                               bidirectional, given(saved[4]), /*contiguous=*/false);
         return {du, da, saved[2].defined() ? db : Tensor(), dh0};
       },
       /*differentiable=*/1);
@@ -126,14 +125,14 @@ Pair wrapped_convolve_autograd(const Tensor& u, const Tensor& a, const OptionalT
 // For second derivatives the kernel is computed once more, by what has them.
 Quadruple wrapped_convolve_backward_autograd(const Tensor& dy, const Tensor& u, const Tensor& a,
                                              const OptionalTensor& b, const Tensor& h0, const Tensor& k,
-                                             bool bidirectional, const OptionalTensor& lengths, bool channels_last) {
+                                             bool bidirectional, const OptionalTensor& lengths, bool contiguous) {
   return either(
       "wrapped_convolve_backward", {dy, u, a, kept(b), h0},
-      [&] { return call_backward(dy, u, a, b, h0, k, bidirectional, lengths, channels_last); },
+      [&] { return call_backward(dy, u, a, b, h0, k, bidirectional, lengths, contiguous); },
       [&] {
         const auto [below, above] = denominators_and_numerators(a, b, h0);
         return composed_wrapped_convolve_backward(dy, u, a, b, h0, kernel(below, above, h0, k.sym_size(1)),
-                                                  bidirectional, lengths, channels_last);
+                                                  bidirectional, lengths, contiguous);
       });
 }
 

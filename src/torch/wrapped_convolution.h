@@ -15,6 +15,6 @@ Triple composed_wrapped_convolve_rows(const Tensor& u, const Tensor& a, const Op
                                       c10::SymInt length, bool bidirectional, const OptionalTensor& lengths);
 Quadruple composed_wrapped_convolve_backward(const Tensor& dy, const Tensor& u, const Tensor& a,
                                              const OptionalTensor& b, const Tensor& h0, const Tensor& k,
-                                             bool bidirectional, const OptionalTensor& lengths, bool channels_last);
+                                             bool bidirectional, const OptionalTensor& lengths, bool contiguous);
 
 }  // namespace rtf::ops

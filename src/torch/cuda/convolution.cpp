@@ -93,7 +93,7 @@ Rows::Rows(const Tensor& x, Pieces& pieces) : x_(x.is_contiguous() ? x : as_leng
 
 void* Rows::memory() const {
   if (pieces_) return pieces_->at(piece_);
-  return turned_.defined() ? turned_.mutable_data_ptr() : nullptr;
+  return rows_.defined() ? rows_.mutable_data_ptr() : nullptr;
 }
 
 cuda::Signal Rows::rows() const {

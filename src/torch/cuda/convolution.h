@@ -30,8 +30,8 @@ struct ConvolutionArguments {
 class Rows {
  public:
   Rows(const Tensor& x, Pieces& pieces);
-  // Of x, contiguous; `turned` is as empty_length_last() makes it.
-  Rows(const Tensor& x, const Tensor& turned) : x_(x), turned_(turned) {}
+  // Of x, contiguous; `rows` is as empty_length_last() makes it.
+  Rows(const Tensor& x, const Tensor& rows) : x_(x), rows_(rows) {}
 
   // Where they are to be written.
   cuda::Signal rows() const;
@@ -44,7 +44,7 @@ class Rows {
   // Where the rows are when they are not x itself.
   void* memory() const;
 
-  Tensor x_, turned_;
+  Tensor x_, rows_;
   const Pieces* pieces_ = nullptr;
   std::size_t piece_ = 0;
 };

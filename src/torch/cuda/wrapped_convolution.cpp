@@ -31,25 +31,25 @@ bool can_be_fused(const Tensor& u, const Tensor& a, const OptionalTensor& b, con
          cuda::wrapped_kernel_serves(length);
 }
 
-OptionalTensor contiguous(const OptionalTensor& x) { return x ? OptionalTensor(x->contiguous()) : x; }
+OptionalTensor contiguous_or_none(const OptionalTensor& x) { return x ? OptionalTensor(x->contiguous()) : x; }
 
-// y and the kernels where fused code serves both steps. Where `kept` is given u, which is contiguous, is turned over
-// into memory of its own there.
-std::optional<Pair> fused(const Tensor& u, const Tensor& a, const OptionalTensor& b, const Tensor& h0, int64_t length,
-                          bool bidirectional, const OptionalTensor& lengths, Tensor* kept = nullptr) {
+// y, the kernels and, where they are to be kept, the rows of u, which is contiguous then; nothing where fused code does
+// not serve both steps.
+std::optional<Triple> fused(const Tensor& u, const Tensor& a, const OptionalTensor& b, const Tensor& h0, int64_t length,
+                            bool bidirectional, const OptionalTensor& lengths, bool keep_rows) {
   if (!can_be_fused(u, a, b, h0, length)) return {};
   const Device device(u);
   const Tensor a_rows = a.contiguous(), gains = h0.contiguous();
-  const OptionalTensor b_rows = contiguous(b);
+  const OptionalTensor b_rows = contiguous_or_none(b);
   const KernelNumbers in(a_rows, b_rows, gains);
   const Tensor k = at::empty({in.channels, length}, a.options().dtype(at::kFloat));
   const ConvolutionArguments at("convolve", u, taps(k, bidirectional), bidirectional, lengths, {});
   if (at.unfused) return {};
-  if (kept) *kept = empty_length_last(u, u.scalar_type());
-  return call([&]() -> Pair {
+  const Tensor rows = keep_rows ? empty_length_last(u, u.scalar_type()) : Tensor();
+  return call([&]() -> Triple {
     const auto sizes = in.sizes(length);
     Pieces pieces;
-    const Rows from = kept ? Rows(u, *kept) : Rows(u, pieces), to(empty_result(u, u.scalar_type()), pieces);
+    const Rows from = keep_rows ? Rows(u, rows) : Rows(u, pieces), to(empty_result(u, u.scalar_type()), pieces);
     // For one step, then for the other.
     const std::size_t space =
         pieces.add(std::max(cuda::wrapped_kernel_workspace(sizes), cuda::convolve_workspace_bytes(at.sizes)));
@@ -57,30 +57,29 @@ std::optional<Pair> fused(const Tensor& u, const Tensor& a, const OptionalTensor
     cuda::wrapped_kernel(sizes, in.a, in.b, in.h0, numbers(k), pieces.at(space), device);
     cuda::convolve(at.sizes, from.read(device, /*beside=*/true), k.const_data_ptr<float>(), to.rows(), pieces.at(space),
                    device);
-    return {to.written(device), k};
+    return {to.written(device), k, rows};
   });
 }
 
 Pair wrapped_convolve_cuda(const Tensor& u, const Tensor& a, const OptionalTensor& b, const Tensor& h0, int64_t length,
                            bool bidirectional, const OptionalTensor& lengths) {
-  if (const auto found = fused(u, a, b, h0, length, bidirectional, lengths)) return *found;
-  return composed_wrapped_convolve(u, a, b, h0, length, bidirectional, lengths);
+  const auto found = fused(u, a, b, h0, length, bidirectional, lengths, /*keep_rows=*/false);
+  if (!found) return composed_wrapped_convolve(u, a, b, h0, length, bidirectional, lengths);
+  return {std::get<0>(*found), std::get<1>(*found)};
 }
 
 Triple wrapped_convolve_rows_cuda(const Tensor& u, const Tensor& a, const OptionalTensor& b, const Tensor& h0,
                                   int64_t length, bool bidirectional, const OptionalTensor& lengths) {
-  Tensor rows;
-  if (u.is_contiguous())
-    if (const auto found = fused(u, a, b, h0, length, bidirectional, lengths, &rows))
-      return {std::get<0>(*found), std::get<1>(*found), rows};
-  return composed_wrapped_convolve_rows(u, a, b, h0, length, bidirectional, lengths);
+  std::optional<Triple> found;
+  if (u.is_contiguous()) found = fused(u, a, b, h0, length, bidirectional, lengths, /*keep_rows=*/true);
+  return found ? *found : composed_wrapped_convolve_rows(u, a, b, h0, length, bidirectional, lengths);
 }
 
 Quadruple wrapped_convolve_backward_cuda(const Tensor& dy, const Tensor& u, const Tensor& a, const OptionalTensor& b,
                                          const Tensor& h0, const Tensor& k, bool bidirectional,
-                                         const OptionalTensor& lengths, bool channels_last) {
+                                         const OptionalTensor& lengths, bool contiguous) {
   const auto composed = [&] {
-    return composed_wrapped_convolve_backward(dy, u, a, b, h0, k, bidirectional, lengths, channels_last);
+    return composed_wrapped_convolve_backward(dy, u, a, b, h0, k, bidirectional, lengths, contiguous);
   };
   const bool same = dy.sizes() == u.sizes() && dy.device() == u.device() && k.scalar_type() == at::kFloat;
   if (!same || k.dim() != 2 || !can_be_fused(u, a, b, h0, k.size(1)) || k.size(0) != h0.size(0)) return composed();
@@ -88,14 +87,14 @@ Quadruple wrapped_convolve_backward_cuda(const Tensor& dy, const Tensor& u, cons
   const ConvolutionArguments at("convolve_backward", u, taps(k, bidirectional), bidirectional, lengths, {});
   if (at.unfused) return composed();
   const Tensor a_rows = a.contiguous(), gradient = dy.to(u.scalar_type());
-  const OptionalTensor b_rows = contiguous(b);
+  const OptionalTensor b_rows = contiguous_or_none(b);
   const Tensor da = empty_contiguous(a), dh0 = empty_contiguous(h0);
   const Tensor db = b ? empty_contiguous(*b) : at::empty({0}, a.options());
   return call([&]() -> Quadruple {
     const KernelNumbers in(a_rows, b_rows, h0), out(da, b ? OptionalTensor(db) : b, dh0);
     const auto sizes = in.sizes(k.size(1));
     Pieces pieces;
-    const Tensor du = channels_last ? empty_contiguous(u) : empty_result(u, u.scalar_type());
+    const Tensor du = contiguous ? empty_contiguous(u) : empty_result(u, u.scalar_type());
     const Rows from(gradient, pieces), with(u, pieces), to(du, pieces);
     const std::size_t space = pieces.add(
         std::max(cuda::convolve_backward_workspace_bytes(at.sizes), cuda::wrapped_kernel_vjp_workspace(sizes)));
