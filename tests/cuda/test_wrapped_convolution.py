@@ -146,16 +146,16 @@ def test_rows_like_samples(cuda_ops, length, dtype):
     dy, leaves = torch.randn_like(signal), [x.requires_grad_() for x in filters]
     wanted = torch.autograd.grad(cuda_ops.wrapped_convolve(signal.clone(), *leaves, length)[0], leaves, dy)
     del y, rows
-    before = torch.cuda.memory_allocated()
+    asked_for = lambda: torch.cuda.memory_stats()["requested_bytes.all.current"]  # what the allocator rounds up
+    before = asked_for()
     u = signal.clone()
     y, _ = cuda_ops.wrapped_convolve(u, *leaves, length)
-    held = torch.cuda.memory_allocated() - before
+    held = asked_for() - before
     u.zero_()
     del u
-    left = torch.cuda.memory_allocated() - before
-    granule = 512  # what torch's allocator rounds up to
-    assert held - left >= signal.nbytes
-    assert left <= 2 * signal.nbytes + k.nbytes + 3 * granule  # y, the rows and the kernels
+    left = asked_for() - before
+    assert held - left == signal.nbytes
+    assert left == 2 * signal.nbytes + k.nbytes  # y, the rows and the kernels
     same_bits(torch.autograd.grad(y, leaves, dy), wanted, "after u is gone")
 
 
