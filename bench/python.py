@@ -175,20 +175,23 @@ def main():
             free_rows.append((f"{name}, any core and torch's thread", None, ours, peer, *errors))
 
     kind = torch.cuda.get_device_name() if at.device == "cuda" else f"{torch.get_num_threads()} threads"
-    how = ", on one core, backward in the loop's thread" if free_rows else ""
+    how = ", on one core and backward in the loop's thread where not said otherwise" if free_rows else ""
     print(f"forward + backward, float32, {kind}{how}, torch {torch.__version__}; medians of {at.rounds} rounds")
     print(f"{'':<70}{'rtf, ms':>9}{'peer, ms':>10}{'ratio':>8}{'required':>10}{'error':>10}{'of peer':>10}")
     results = []
     cores = os.sched_getaffinity(0)
-    for number, (title, least, ours, peer, error, peer_error) in enumerate(rows + free_rows):
-        if free_rows:
-            hold({max(cores)} if number < len(rows) else cores)
-        pairs = [(1e3 * seconds(ours, at.device), 1e3 * seconds(peer, at.device)) for _ in range(at.rounds)]
-        mine, theirs = (statistics.median(column) for column in zip(*pairs))
-        passed = theirs / mine >= (least or 0) and error < 1e-4
-        results.append({"title": title, "unit": "ms", "ours": mine, "peer": theirs, "ratio": theirs / mine, "required": least,
-                        "error": error, "peer_error": peer_error, "passed": passed, "rounds": pairs})  # fmt: skip
-        print(f"{title:<70}{mine:>9.2f}{theirs:>10.2f}{theirs / mine:>8.2f}{least or '-':>10}{error:>10.1e}{peer_error:>10.1e}")
+    try:
+        for number, (title, least, ours, peer, error, peer_error) in enumerate(rows + free_rows):
+            if free_rows:
+                hold({max(cores)} if number < len(rows) else cores)
+            pairs = [(1e3 * seconds(ours, at.device), 1e3 * seconds(peer, at.device)) for _ in range(at.rounds)]
+            mine, theirs = (statistics.median(column) for column in zip(*pairs))
+            passed = theirs / mine >= (least or 0) and error < 1e-4
+            results.append({"title": title, "unit": "ms", "ours": mine, "peer": theirs, "ratio": theirs / mine, "required": least,
+                            "error": error, "peer_error": peer_error, "passed": passed, "rounds": pairs})  # fmt: skip
+            print(f"{title:<70}{mine:>9.2f}{theirs:>10.2f}{theirs / mine:>8.2f}{least or '-':>10}{error:>10.1e}{peer_error:>10.1e}")
+    finally:
+        hold(cores)  # PyTorch can abort at the end of a process held to one
     about = {**report.machine(torch.get_num_threads(), other_work.cores(), rtf.__version__), "device": kind + how}
     busy = about["cores_busy_with_other_work"]
     if busy > 0.1:
