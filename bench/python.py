@@ -191,7 +191,8 @@ def main():
                             "error": error, "peer_error": peer_error, "passed": passed, "rounds": pairs})  # fmt: skip
             print(f"{title:<70}{mine:>9.2f}{theirs:>10.2f}{theirs / mine:>8.2f}{least or '-':>10}{error:>10.1e}{peer_error:>10.1e}")
     finally:
-        hold(cores)  # PyTorch can abort at the end of a process held to one
+        if free_rows:
+            hold(cores)  # PyTorch can abort at the end of a process held to one
     about = {**report.machine(torch.get_num_threads(), other_work.cores(), rtf.__version__), "device": kind + how}
     busy = about["cores_busy_with_other_work"]
     if busy > 0.1:
