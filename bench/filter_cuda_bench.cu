@@ -77,8 +77,8 @@ int main() {
     check("bench", cudaMalloc(&workspace, rtf::cuda::convolve_workspace_bytes(sizes)));
     const float fft = microseconds([&](int i) {
       const int64_t at = i % slots * total;
-      rtf::cuda::convolve(sizes, {u + at, channels * length, length}, u, {y + at, channels * length, length}, workspace,
-                          nullptr);
+      const auto rows = [&](float* x) { return rtf::cuda::Signal{x + at, channels * length, length}; };
+      rtf::cuda::convolve(sizes, rows(u), u, rows(y), workspace, nullptr);
     });
     cudaFree(workspace);
     std::printf(" %10.1f %5.2f", fft, fft / copy);

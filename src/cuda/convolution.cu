@@ -66,6 +66,11 @@ KernelSource kernel_source(const Convolution& sizes, const Plan& plan, const flo
   return {kernel, sizes.channels, sizes.kernel_length, std::min(sizes.kernel_length, sizes.length), lags, plan.size};
 }
 
+// Puts the rows of an input in place.
+void make_rows(const Input& input, cudaStream_t stream, bool beside = false) {
+  if (input.turn) transpose(*input.turn, stream, beside);
+}
+
 }  // namespace
 
 std::size_t convolve_workspace_bytes(const Convolution& sizes) {
@@ -80,24 +85,26 @@ std::size_t convolve_backward_workspace_bytes(const Convolution& sizes) {
   return plan.spectrum_bytes + plan.sum_bytes + (plan.method == Method::block ? 0 : columns::backward_scratch_bytes);
 }
 
-void convolve(const Convolution& sizes, Signal u, const float* kernel, Signal y, void* workspace, cudaStream_t stream) {
+void convolve(const Convolution& sizes, const Input& u, const float* kernel, Signal y, void* workspace,
+              cudaStream_t stream, bool beside) {
   const Plan plan("convolve", sizes, Pass::ahead);
   auto* spectrum = static_cast<float2*>(workspace);
   const KernelSource source = kernel_source(sizes, plan, kernel);
+  make_rows(u, stream, beside);
   if (plan.method == Method::block) {
     block::spectrum(source, spectrum, stream);
-    block::convolve(sizes, plan.size, u, spectrum, y, stream);
+    block::convolve(sizes, plan.size, u.rows, spectrum, y, stream);
   } else if (plan.method == Method::cluster) {
     columns::spectrum(source, spectrum, stream);
-    cluster::convolve(sizes, u, spectrum, y, stream);
+    cluster::convolve(sizes, u.rows, spectrum, y, stream);
   } else {
     auto* scratch = spectrum + plan.spectrum_bytes / sizeof(float2);
-    columns::convolve(sizes, u, source, spectrum, y, scratch, stream);
+    columns::convolve(sizes, u.rows, source, spectrum, y, scratch, stream);
   }
 }
 
-void convolve_backward(const Convolution& sizes, Signal dy, Signal u, const float* kernel, Signal du, float* dk,
-                       void* workspace, cudaStream_t stream) {
+void convolve_backward(const Convolution& sizes, const Input& dy, const Input& u, const float* kernel, Signal du,
+                       float* dk, void* workspace, cudaStream_t stream) {
   const Plan plan("convolve_backward", sizes, Pass::backward);
   auto* spectrum = static_cast<float2*>(workspace);
   auto* sum = spectrum + plan.spectrum_bytes / sizeof(float2);
@@ -110,13 +117,16 @@ void convolve_backward(const Convolution& sizes, Signal dy, Signal u, const floa
   const KernelSource source = kernel_source(sizes, plan, kernel);
   const KernelSink sink{dk,          sizes.channels, sizes.kernel_length, source.used,
                         source.lags, plan.size,      sizes.bidirectional};
+  make_rows(u, stream);
   if (plan.method == Method::block) {
     block::spectrum(source, spectrum, stream);
-    block::backward(sizes, plan.size, plan.group, dy, u, spectrum, du, sum, stream);
+    make_rows(dy, stream, /*beside=*/true);
+    block::backward(sizes, plan.size, plan.group, dy.rows, u.rows, spectrum, du, sum, stream);
     block::gradient(sum, plan.groups, sink, stream);
   } else {
+    make_rows(dy, stream);
     columns::spectrum(source, spectrum, stream);
-    columns::backward(sizes, plan.size, dy, u, spectrum, du, sum, scratch, stream);
+    columns::backward(sizes, plan.size, dy.rows, u.rows, spectrum, du, sum, scratch, stream);
     columns::gradient(sum, sink, stream);
   }
 }

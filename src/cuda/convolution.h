@@ -6,6 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+
+#include "cuda/transpose.h"
 
 namespace rtf::cuda {
 
@@ -15,6 +18,15 @@ enum class Storage { float32, bfloat16 };
 struct Signal {
   void* data;
   std::int64_t batch_stride, channel_stride;
+};
+
+// Rows to be read, and what is to be turned over first where they are not there yet: if possible beside kernels that
+// leave most of the GPU idle.
+struct Input {
+  Signal rows;
+  std::optional<Turn> turn;
+
+  Input(Signal where, std::optional<Turn> first = {}) : rows(where), turn(first) {}
 };
 
 // How a row is transformed: within one block, within a cluster of blocks, or as columns and rows with what lies between
@@ -40,10 +52,12 @@ std::size_t convolve_workspace_bytes(const Convolution& sizes);
 std::size_t convolve_backward_workspace_bytes(const Convolution& sizes);
 
 // `kernel` is (channels, kernel_length), or (2, channels, kernel_length) when bidirectional, float32 and contiguous.
-void convolve(const Convolution& sizes, Signal u, const float* kernel, Signal y, void* workspace, cudaStream_t stream);
+// `beside`: the kernel before this on the stream has made `kernel` and nothing else, and started after all before it.
+void convolve(const Convolution& sizes, const Input& u, const float* kernel, Signal y, void* workspace,
+              cudaStream_t stream, bool beside = false);
 
-// Gradients to u and to the kernel, overwritten.
-void convolve_backward(const Convolution& sizes, Signal dy, Signal u, const float* kernel, Signal du, float* dk,
-                       void* workspace, cudaStream_t stream);
+// Gradients to u and to the kernel, overwritten. Its last kernel lets the next start when du is there and dk is not.
+void convolve_backward(const Convolution& sizes, const Input& dy, const Input& u, const float* kernel, Signal du,
+                       float* dk, void* workspace, cudaStream_t stream);
 
 }  // namespace rtf::cuda

@@ -50,6 +50,7 @@ __global__ __launch_bounds__(32 * radix, 16 / radix) void gradient_kernel(const 
   __syncthreads();
   float2 x[32] = {};
   wait_for_previous();
+  let_next_start();  // not sooner: see convolve_backward
   const float2* from = shares + (std::int64_t(blockIdx.x) * radix + fft.frequencies()) * warp::size + fft.lane();
   for (int g = 0; g < groups; ++g, from += std::int64_t(kernel.channels) * fft.size)
     unroll<32>([&](auto m) { x[m] = x[m] + from[32 * m]; });

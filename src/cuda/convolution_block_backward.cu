@@ -76,14 +76,16 @@ __global__ __launch_bounds__(32 * radix, 8 / radix) void backward_kernel(SignalS
 #pragma unroll 1
       for (int pass = 0; pass < 2; ++pass) {
         auto row = from_u.row(b, c, threadIdx.x);
-        if (pass == 1) row = from_dy.row(b, c, threadIdx.x);
+        if (pass == 1) {
+          wait_for_previous();
+          row = from_dy.row(b, c, threadIdx.x);
+        }
         fft.load(row, dy);
         fft.transform(dy);
         if (pass == 1) break;
         unroll<32>([&](auto m) { u[m] = dy[m]; });
         if (radix > 1) __syncthreads();
       }
-      wait_for_previous();
       const float2* k = spectrum + std::int64_t(c) * fft.size + place();
       unroll<32>([&](auto m) {
         sum.add(m, conj(u[m]) * dy[m]);

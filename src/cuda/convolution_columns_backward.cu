@@ -41,7 +41,7 @@ template <int radix, class Sink>
 __global__ __launch_bounds__(32 * ColumnFft<radix>::warps, 32 / ColumnFft<radix>::warps)  //
     void columns_inverse(const float2* scratch, Tile tile, Sink sink) {
   wait_for_previous();
-  let_next_start();
+  let_next_start();  // not sooner: see convolve_backward
   using Fft = ColumnFft<radix>;
   Fft::fill(block_memory() + Fft::exchange);
   __syncthreads();

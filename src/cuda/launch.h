@@ -11,8 +11,9 @@
 namespace rtf::cuda {
 
 // When a kernel may start: after all before it on the stream, or already when every block of the one before it has
-// begun and called let_next_start(). Such a kernel calls wait_for_previous() before it reads what that one writes, and
-// at least one of its blocks before it ends: what comes next takes its end for the end of all before.
+// begun and called let_next_start(). Such a kernel calls wait_for_previous() before it reads what those that may still
+// run write, or writes what they use: that one and, where it started early and did not wait first, the ones before it.
+// At least one of its blocks waits before it ends: what comes next takes its end for the end of all before.
 enum class Start { after, early };
 
 // How many blocks run at one time and reach each other's shared memory.

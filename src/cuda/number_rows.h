@@ -57,7 +57,7 @@ __device__ void load_points(const NumberRow& row, int length, Position position,
     for (int i = 0; i < count; ++i) {
       const int k = position(i) - row.offset;
       near[i] = 0;
-      if (k >= 0 && k < row.count) near[i] = __ldg(data + k);
+      if (k >= 0 && k < row.count) near[i] = data[k];
     }
 #pragma unroll
     for (int i = 0; i < count; ++i) at(i) = position(i) < row.offset ? row.leading : static_cast<double>(near[i]);

@@ -16,6 +16,7 @@ constexpr int side = 64, lanes = 32, warps = 8;
 template <class T>
 __global__ void __launch_bounds__(lanes* warps)
     transpose_kernel(const T* from, T* to, int64_t batch, int64_t rows, int64_t columns) {
+  let_next_start();
   __shared__ T square[side][side + 1];  // one more: of 4 and 8 bytes, neither way meets a bank of the memory twice
   const int lane = threadIdx.x, warp = threadIdx.y;
   const int64_t across = ceil_div(columns, side);
@@ -50,26 +51,25 @@ __global__ void __launch_bounds__(lanes* warps)
 }
 
 template <class T>
-void run(const void* from, void* to, int64_t batch, int64_t rows, int64_t columns, cudaStream_t stream, bool beside) {
-  const dim3 grid(static_cast<unsigned>(ceil_div(rows, side) * ceil_div(columns, side)),
-                  static_cast<unsigned>(std::min<int64_t>(batch, 65535)));
+void run(const Turn& turn, cudaStream_t stream, bool beside) {
+  const dim3 grid(static_cast<unsigned>(ceil_div(turn.rows, side) * ceil_div(turn.columns, side)),
+                  static_cast<unsigned>(std::min<int64_t>(turn.batch, 65535)));
   launch("transpose", beside ? Start::early : Start::after, transpose_kernel<T>, grid, dim3(lanes, warps), 0, stream,
-         static_cast<const T*>(from), static_cast<T*>(to), batch, rows, columns);
+         static_cast<const T*>(turn.from), static_cast<T*>(turn.to), turn.batch, turn.rows, turn.columns);
 }
 
 }  // namespace
 
-void transpose(const void* from, void* to, int64_t batch, int64_t rows, int64_t columns, std::size_t number_bytes,
-               cudaStream_t stream, bool beside) {
-  if (batch * rows * columns == 0) return;
-  if (number_bytes == 2)
-    run<std::uint16_t>(from, to, batch, rows, columns, stream, beside);
-  else if (number_bytes == 4)
-    run<std::uint32_t>(from, to, batch, rows, columns, stream, beside);
-  else if (number_bytes == 8)
-    run<std::uint64_t>(from, to, batch, rows, columns, stream, beside);
+void transpose(const Turn& turn, cudaStream_t stream, bool beside) {
+  if (turn.batch * turn.rows * turn.columns == 0) return;
+  if (turn.number_bytes == 2)
+    run<std::uint16_t>(turn, stream, beside);
+  else if (turn.number_bytes == 4)
+    run<std::uint32_t>(turn, stream, beside);
+  else if (turn.number_bytes == 8)
+    run<std::uint64_t>(turn, stream, beside);
   else
-    throw Error(ErrorCode::unsupported, "transpose", "numbers of " + std::to_string(number_bytes) + " bytes");
+    throw Error(ErrorCode::unsupported, "transpose", "numbers of " + std::to_string(turn.number_bytes) + " bytes");
 }
 
 }  // namespace rtf::cuda

@@ -30,8 +30,8 @@ bool wrapped_kernel_serves(int64_t length);
 std::size_t wrapped_kernel_workspace(const KernelSizes& sizes);
 std::size_t wrapped_kernel_vjp_workspace(const KernelSizes& sizes);
 
-// The last kernel of either starts after all before it. Up to 2^14 samples, and where no sum over channels with one
-// denominator follows, it lets the next start beside it.
+// Up to 2^14 samples, and where no sum over channels with one denominator follows, the last kernel of either lets the
+// next start beside it. That of wrapped_kernel starts after all before it.
 //
 // kernel is float32 or float64. A denominator that vanishes at a point of the transform leaves values that are not
 // finite: refusing them would need the host to wait.
@@ -39,7 +39,9 @@ void wrapped_kernel(const KernelSizes& sizes, Numbers a, Numbers b, Numbers h0, 
                     cudaStream_t stream);
 
 // dk = dLoss/dkernel to da, db, dh0 (overwritten); a shared denominator's is summed over its channels in a fixed order.
+// `beside`: it may start while the kernel before it on the stream, which may use the workspace too, still writes dk.
+// All else that it reads is there.
 void wrapped_kernel_vjp(const KernelSizes& sizes, Numbers dk, Numbers a, Numbers b, Numbers da, Numbers db, Numbers dh0,
-                        void* workspace, cudaStream_t stream);
+                        void* workspace, cudaStream_t stream, bool beside = false);
 
 }  // namespace rtf::cuda

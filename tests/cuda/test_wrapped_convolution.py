@@ -81,22 +81,28 @@ def coefficients(channels, groups, order, dtype=torch.float32):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("bidirectional", [False, True])
-@pytest.mark.parametrize("length, batch, channels, groups", [(1024, 16, 128, 128), (4096, 16, 128, 1), (4096, 16, 128, 128), (16384, 4, 132, 132), (32768, 2, 48, 3)])
-def test_same_bits_as_its_operators(cuda_ops, length, batch, channels, groups, bidirectional, dtype):
+@pytest.mark.parametrize("length, samples, batch, channels, groups", [
+    (1024, 1024, 16, 128, 128), (2048, 2048, 16, 300, 300), (4096, 4096, 16, 128, 1), (4096, 4096, 16, 128, 128),
+    (8192, 8192, 5, 128, 128), (16384, 16384, 4, 132, 132), (32768, 32768, 2, 48, 3), (4096, 20000, 2, 64, 64),
+    (16384, 20000, 2, 64, 64)])  # fmt: skip
+def test_same_bits_as_its_operators(cuda_ops, length, samples, batch, channels, groups, bidirectional, dtype):
     """It turns signals over while the coefficients are still worked on. Again and again, with signals that were written a
-    moment before and are overwritten at once, it has the bits of the operators that wait for each other."""
+    moment before and are overwritten at once, it has the bits of the operators that wait for each other, which get signals
+    that need not be turned."""
     directions = 2 if bidirectional else 1
     torch.manual_seed(length)
     filters = coefficients(directions * channels, directions * groups, 64)
-    u, dy = (torch.empty(batch, length, channels, device="cuda", dtype=dtype) for _ in range(2))
+    u, dy = (torch.empty(batch, samples, channels, device="cuda", dtype=dtype) for _ in range(2))
     for repeat in range(8):
         u.normal_(), dy.normal_()
-        signals = u.clone(), dy.clone()
+        signals = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (u, dy)]
         got = at_once(cuda_ops, u, dy, *filters, length, bidirectional)
         kept = recorded(cuda_ops, u, dy, *filters, length, bidirectional)
+        apart = both_ways(cuda_ops, u, dy, *filters, length, bidirectional)
         u.zero_(), dy.zero_()
         wanted = both_ways(cuda_ops, *signals, *filters, length, bidirectional)
         same_bits(got, wanted, f"repeat {repeat}")
+        same_bits(apart, wanted, f"repeat {repeat}, apart")
         same_bits(kept, wanted[:1] + wanted[2:], f"repeat {repeat}, recorded")
 
 

@@ -101,15 +101,16 @@ cuda::Signal Rows::rows() const {
   return {x_.data_ptr(), x_.stride(0), x_.stride(2)};
 }
 
-cuda::Signal Rows::read(cudaStream_t stream, bool beside) const {
-  if (void* rows = memory())
-    cuda::transpose(x_.const_data_ptr(), rows, x_.size(0), x_.size(1), x_.size(2), x_.element_size(), stream, beside);
-  return rows();
+cuda::Input Rows::input() const {
+  void* to = memory();
+  if (!to) return rows();
+  return {rows(), cuda::Turn{x_.const_data_ptr(), to, x_.size(0), x_.size(1), x_.size(2), x_.element_size()}};
 }
 
 Tensor Rows::written(cudaStream_t stream, bool beside) const {
   if (const void* rows = memory())
-    cuda::transpose(rows, x_.mutable_data_ptr(), x_.size(0), x_.size(2), x_.size(1), x_.element_size(), stream, beside);
+    cuda::transpose({rows, x_.mutable_data_ptr(), x_.size(0), x_.size(2), x_.size(1), x_.element_size()}, stream,
+                    beside);
   return x_;
 }
 
@@ -200,7 +201,7 @@ Tensor convolve_cuda(const Tensor& u, const Tensor& kernel, bool bidirectional, 
     const Rows in(u, pieces), out(empty_result(u, u.scalar_type()), pieces);
     const std::size_t space = pieces.add(cuda::convolve_workspace_bytes(at.sizes));
     pieces.allocate(u);
-    cuda::convolve(at.sizes, in.read(device), at.kernel.const_data_ptr<float>(), out.rows(), pieces.at(space), device);
+    cuda::convolve(at.sizes, in.input(), at.kernel.const_data_ptr<float>(), out.rows(), pieces.at(space), device);
     return out.written(device);
   });
 }
@@ -225,7 +226,7 @@ Pair convolve_backward_cuda(const Tensor& dy, const Tensor& u, const Tensor& ker
     const Rows from(gradient, pieces), in(u, pieces), du(empty_result(u, u.scalar_type()), pieces);
     const std::size_t space = pieces.add(cuda::convolve_backward_workspace_bytes(at.sizes));
     pieces.allocate(u);
-    cuda::convolve_backward(at.sizes, from.read(device), in.read(device), at.kernel.const_data_ptr<float>(), du.rows(),
+    cuda::convolve_backward(at.sizes, from.input(), in.input(), at.kernel.const_data_ptr<float>(), du.rows(),
                             dk.mutable_data_ptr<float>(), pieces.at(space), device);
     return {du.written(device), dk.to(kernel.scalar_type())};
   });

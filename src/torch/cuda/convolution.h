@@ -35,9 +35,9 @@ class Rows {
 
   // Where they are to be written.
   cuda::Signal rows() const;
-  // Where they are to be read. `beside` as transpose() has it.
-  cuda::Signal read(cudaStream_t stream, bool beside = false) const;
-  // What was written, as the signal.
+  // Where they are to be read, and how they come there.
+  cuda::Input input() const;
+  // What was written, as the signal. `beside` as transpose() has it.
   Tensor written(cudaStream_t stream, bool beside = false) const;
 
  private:

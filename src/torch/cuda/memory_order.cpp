@@ -19,7 +19,7 @@ bool can_be_turned(const at::Tensor& x) {
 at::Tensor turned(const at::Tensor& x, const Device& device) {
   at::Tensor result = at::empty({x.size(0), x.size(2), x.size(1)}, x.options());
   call([&] {
-    cuda::transpose(x.const_data_ptr(), result.mutable_data_ptr(), x.size(0), x.size(1), x.size(2), x.element_size(),
+    cuda::transpose({x.const_data_ptr(), result.mutable_data_ptr(), x.size(0), x.size(1), x.size(2), x.element_size()},
                     device);
   });
   return result;

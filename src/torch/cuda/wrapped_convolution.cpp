@@ -1,7 +1,7 @@
 // wrapped_convolve on the GPU. Where the fused kernels serve both of its steps they are launched here, with one
 // allocation for all scratch and no views of the coefficients: of a small layer the host asks for as long as the GPU
-// computes. Signals are turned over, where they have to be, beside the kernels of the coefficients, which leave most of
-// the GPU idle.
+// computes. Signals are turned over, where they have to be, beside kernels of the coefficients, which leave most of the
+// GPU idle.
 #include "torch/wrapped_convolution.h"
 
 #include <torch/library.h>
@@ -55,8 +55,8 @@ std::optional<Triple> fused(const Tensor& u, const Tensor& a, const OptionalTens
         pieces.add(std::max(cuda::wrapped_kernel_workspace(sizes), cuda::convolve_workspace_bytes(at.sizes)));
     pieces.allocate(u);
     cuda::wrapped_kernel(sizes, in.a, in.b, in.h0, numbers(k), pieces.at(space), device);
-    cuda::convolve(at.sizes, from.read(device, /*beside=*/true), k.const_data_ptr<float>(), to.rows(), pieces.at(space),
-                   device);
+    cuda::convolve(at.sizes, from.input(), k.const_data_ptr<float>(), to.rows(), pieces.at(space), device,
+                   /*beside=*/true);
     return {to.written(device), k, rows};
   });
 }
@@ -101,11 +101,10 @@ Quadruple wrapped_convolve_backward_cuda(const Tensor& dy, const Tensor& u, cons
     const std::size_t to_k = pieces.add(k.nbytes());
     pieces.allocate(u);
     auto* dk = static_cast<float*>(pieces.at(to_k));
-    const auto dy_rows = from.read(device), u_rows = with.read(device);
-    cuda::convolve_backward(at.sizes, dy_rows, u_rows, at.kernel.const_data_ptr<float>(), to.rows(), dk,
+    cuda::convolve_backward(at.sizes, from.input(), with.input(), at.kernel.const_data_ptr<float>(), to.rows(), dk,
                             pieces.at(space), device);
     cuda::wrapped_kernel_vjp(sizes, {dk, cuda::Type::float32}, in.a, in.b, out.a, out.b, out.h0, pieces.at(space),
-                             device);
+                             device, /*beside=*/true);
     return {to.written(device, /*beside=*/true), da, db, dh0};
   });
 }
