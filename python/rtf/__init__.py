@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._core import version as __version__
@@ -38,6 +38,11 @@ from .toolbox import (
     reduce,
     stabilize,
 )
+
+if TYPE_CHECKING:  # what is imported when it is first used, see below
+    from . import nn, plot
+    from .checkpoint import load
+    from .released import RTF
 
 __all__ = [
     "ConversionReport",
@@ -84,26 +89,26 @@ def _installed(package: str) -> bool:
         return False
 
 
-# What cannot be had is not listed, so that `from rtf import *` and `help(rtf)` do without it.
-if not _installed("torch") or not (Path(_core.__file__).parent / "librtf_torch.so").exists():
-    __all__.remove("RTF")
-    __all__.remove("nn")
-if not _installed("matplotlib"):
-    __all__.remove("plot")
+if not TYPE_CHECKING:  # which takes all for installed, and a name that is not there for an error
+    # What cannot be had is not listed, so that `from rtf import *` and `help(rtf)` do without it.
+    if not _installed("torch") or not (Path(_core.__file__).parent / "librtf_torch.so").exists():
+        __all__.remove("RTF")
+        __all__.remove("nn")
+    if not _installed("matplotlib"):
+        __all__.remove("plot")
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module 'rtf' has no attribute '{name}'")
-    module, attribute = _LATER[name]
-    try:
-        found: Any = importlib.import_module(f".{module}", __name__)
-    except ModuleNotFoundError as error:
-        if error.name not in _NEEDED:
-            raise
-        raise AttributeError(f"rtf.{name} needs {_NEEDED[error.name]}, which is not installed") from None
-    globals()[name] = getattr(found, attribute) if attribute else found
-    return globals()[name]
+    def __getattr__(name: str) -> Any:
+        if name not in _LATER:
+            raise AttributeError(f"module 'rtf' has no attribute '{name}'")
+        module, attribute = _LATER[name]
+        try:
+            found: Any = importlib.import_module(f".{module}", __name__)
+        except ModuleNotFoundError as error:
+            if error.name not in _NEEDED:
+                raise
+            raise AttributeError(f"rtf.{name} needs {_NEEDED[error.name]}, which is not installed") from None
+        globals()[name] = getattr(found, attribute) if attribute else found
+        return globals()[name]
 
 
 def __dir__() -> list[str]:

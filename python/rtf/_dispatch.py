@@ -69,9 +69,17 @@ def as_array(value: Any) -> NDArray[Any]:
     return found
 
 
+def named_array(operation: str, name: str, value: Any) -> NDArray[Any]:
+    """The same, or one clear line."""
+    try:
+        return as_array(value)
+    except ValueError:  # NumPy's, of several lines
+        raise ValueError(f"[rtf::{operation}] {name} has rows of different lengths; an array is needed") from None
+
+
 def samples(operation: str, name: str, value: Any) -> NDArray[Any]:
     """A contiguous array of float32 where it is that, else of float64."""
-    array = as_array(value)
+    array = named_array(operation, name, value)
     if array.dtype != np.float32:
         array = numbers(operation, name, array)
     return np.asarray(array, order="C")
@@ -79,7 +87,7 @@ def samples(operation: str, name: str, value: Any) -> NDArray[Any]:
 
 def numbers(operation: str, name: str, value: Any) -> NDArray[np.float64]:
     """A contiguous array of float64."""
-    array = as_array(value)
+    array = named_array(operation, name, value)
     if array.dtype.kind not in "biuf":
         raise ValueError(f"[rtf::{operation}] {name} has numbers of type {array.dtype}; real ones are needed")
     return np.asarray(array, dtype=np.float64, order="C")
@@ -109,8 +117,9 @@ def count(operation: str, name: str, value: Any, lowest: int = 1) -> int:
 
 
 def is_form(value: Any) -> bool:
-    """Whether it is a value of `rtf.forms`, or a list of such values."""
-    return type(value) in NAMES or (isinstance(value, list) and len(value) > 0 and all(type(v) in NAMES for v in value))
+    """Whether it is a value of `rtf.forms`, or a list or tuple of such values."""
+    several = type(value) in (list, tuple) and len(value) > 0
+    return type(value) in NAMES or (several and all(type(v) in NAMES for v in value))
 
 
 def check_filter(operation: str, filter: Any) -> None:
@@ -165,15 +174,28 @@ def packed(operation: str, a: Any, b: Any, h0: Any) -> Packed | list[Packed]:
 def packed_filter(operation: str, filter: Any) -> Packed | list[Packed]:
     """The same of a form or a list of forms."""
     check_filter(operation, filter)
-    if isinstance(filter, list):
+    if type(filter) not in NAMES:
         return [packed_form(operation, form) for form in filter]
     return packed_form(operation, filter)
 
 
 def packed_form(operation: str, form: Form) -> Packed:
     """The name of a form, and its fields as arrays."""
-    fields = (packed_field(operation, name, value) for name, value in zip(form._fields, form, strict=True))
-    return NAMES[type(form)], tuple(fields)
+    fields: tuple[Any, ...] = tuple(packed_field(operation, name, value) for name, value in zip(form._fields, form, strict=True))
+    if isinstance(form, PolynomialRatio):
+        check_finite(operation, "b", fields[0])
+        check_finite(operation, "a", fields[1], 1)
+    return NAMES[type(form)], fields
+
+
+def check_finite(operation: str, name: str, coefficients: NDArray[np.float64], first: int = 0) -> None:
+    """Refuses what is not finite by its place among the coefficients as they were given, from the first one on."""
+    if coefficients.ndim == 0:
+        return  # refused for that
+    for *rows, column in np.argwhere(~np.isfinite(coefficients[..., first:]))[:1]:
+        place = (*rows, column + first)
+        where = "".join(f"[{index}]" for index in place)
+        raise ValueError(f"[rtf::{operation}] {name}{where} is {coefficients[place]}; coefficients must be finite")
 
 
 def packed_field(operation: str, name: str, value: Any) -> Any:
@@ -181,7 +203,7 @@ def packed_field(operation: str, name: str, value: Any) -> Any:
         return count(operation, name, value)
     if name not in ("poles", "zeros", "residues"):
         return numbers(operation, name, value)
-    array = as_array(value)
+    array = named_array(operation, name, value)
     if array.dtype.kind not in "biufc":
         raise ValueError(f"[rtf::{operation}] {name} has numbers of type {array.dtype}; complex ones are needed")
     return np.asarray(array, dtype=np.complex128, order="C")

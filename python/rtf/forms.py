@@ -7,7 +7,7 @@ H(z) is written in w = 1/z. Fields are NumPy arrays, or tensors where tensors ca
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias, Union
+from typing import Any, NamedTuple, Protocol, TypeAlias, Union
 
 Array: TypeAlias = Any
 """A numpy.ndarray, or a torch.Tensor where a tensor came in."""
@@ -94,8 +94,16 @@ Form: TypeAlias = Union[
     SecondOrderSections,
     MimoTransferFunction,
 ]
-Filter: TypeAlias = Union[Form, Sequence[Form]]
-"""A filter as the functions take it: one value, or a list of one-channel values of one form."""
+
+
+class _HasTransferFunction(Protocol):
+    """What may stand where a filter does: a layer."""
+
+    def transfer_function(self) -> TransferFunction | TrainedTransferFunction: ...
+
+
+Filter: TypeAlias = Union[Form, Sequence[Form], _HasTransferFunction]
+"""A filter as the functions take it: one value, a list of one-channel values of one form, or a layer."""
 
 FORMS: dict[str, type[Form]] = {
     "tf": TransferFunction,

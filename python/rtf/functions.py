@@ -27,6 +27,7 @@ from . import _core
 from ._dispatch import (
     called,
     check_convolve,
+    check_finite,
     check_lfilter,
     count,
     is_form,
@@ -111,6 +112,8 @@ def lfilter(
         a, b, h0 = plain_coefficients(a)
     x = samples("lfilter", "x", x)
     a, b = numbers("lfilter", "a", a), numbers("lfilter", "b", b)
+    check_finite("lfilter", "b", b)
+    check_finite("lfilter", "a", a, int(h0 is None))
     if h0 is not None:
         h0 = numbers("lfilter", "h0", h0)
     if zi is not None:
@@ -196,6 +199,10 @@ def convolve(x: Array, kernel: Array, *, bidirectional: bool = False) -> Array:
 def correct(trained: TrainedTransferFunction) -> TransferFunction:
     """The filter whose recurrence gives Algorithm 1's kernel over the trained length, in float64.
 
+    Parameters
+    ----------
+    trained : TrainedTransferFunction, or a layer
+
     Examples
     --------
     >>> import numpy as np, rtf
@@ -211,6 +218,11 @@ def correct(trained: TrainedTransferFunction) -> TransferFunction:
 @tensors_too
 def wrap(filter: TransferFunction, length: int) -> TrainedTransferFunction:
     """The way back, in float64: the numerator that Algorithm 1 at `length` turns into the first samples of this filter.
+
+    Parameters
+    ----------
+    filter : TransferFunction
+    length : int
 
     Examples
     --------

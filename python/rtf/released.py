@@ -16,6 +16,8 @@ __all__ = ["RTF"]
 
 _BOUNDS = {"zeros": 0.0, "xavier": 0.5, "montel": 1.0}
 """First values of a and b are uniform up to order to the power of minus this; zeros are zeros."""
+_OF_KERNELS = ("get_k", "a_constraint", "a")
+"""Where one of these is somebody else's, `forward` takes its kernels from `get_k`."""
 
 
 class RTF(nn.Module):
@@ -48,6 +50,9 @@ class RTF(nn.Module):
         'l1_montel' keeps poles inside the unit circle.
     quirks : {'none', 'release'}
 
+    What is changed later counts as it does in the published class: `L`, `dropout`, and `get_k`, `a_constraint` or `a` of
+    a subclass, or `get_k` and `a_constraint` of a layer.
+
     Attributes
     ----------
     ab : Parameter
@@ -74,6 +79,8 @@ class RTF(nn.Module):
     >>> torch.allclose(layer.get_k(), layer.get_k_step(), atol=1e-6)
     True
     """
+
+    _own_kernels = False
 
     def __init__(
         self,
@@ -105,7 +112,6 @@ class RTF(nn.Module):
         self.quirks = quirks
         self.flash_fft_conv = None
         self.constraint_flag = constraint == "l1_montel"
-        self._points = trunc_len + trunc_len % 2  # of every kernel, as the published code has them
         directions = 2 if bidirectional else 1
         self.a_channels = directions * num_a
 
@@ -121,7 +127,16 @@ class RTF(nn.Module):
             self.scalar = nn.Parameter(torch.rand(num_a if quirks == "release" else self.a_channels))
         self.dropout = nn.Dropout(dropout)
         self._used: Tensor | int | None = None
-        self._running: tuple[list[tuple[Tensor, int]], tuple[Tensor, Tensor, Tensor]] | None = None
+        self._running: tuple[list[_Noted], tuple[Tensor, Tensor, Tensor]] | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._own_kernels = any(getattr(cls, name) is not getattr(RTF, name) for name in _OF_KERNELS)
+
+    @property
+    def _points(self) -> int:
+        """Of every kernel, as the published code has them."""
+        return self.L + self.L % 2
 
     @property
     def a(self) -> Tensor:
@@ -144,8 +159,7 @@ class RTF(nn.Module):
         backward kernels from their end."""
         length = self.L if L is None else L
         self._check_length(length)
-        a, b = self.ab.split_with_sizes([self.a_channels, self.h_0.shape[0]])
-        k: Tensor = ops.kernel(self.a_constraint(a), b, self.h_0, self._points)[:, :length]
+        k: Tensor = ops.kernel(self.a, self.ab[self.a_channels :], self.h_0, self._points)[:, :length]
         return torch.cat((k[: self.D], k[self.D :].flip(-1)), dim=-1) if self.bdir else k
 
     def _check_length(self, length: int) -> None:
@@ -158,19 +172,24 @@ class RTF(nn.Module):
         used: Tensor | int | None = self.__dict__.get("_used")
         return self.get_k(used) if isinstance(used, int) else used
 
+    @k.setter
+    def k(self, value: Tensor | None) -> None:
+        self._used = value
+
     def forward(self, u: Tensor, **kwargs: Any) -> Tensor:
         """u (batch, length, d_model), of any length up to trunc_len -> y of the same shape.
 
-        float16 is computed in float32. Other arguments are allowed and mean nothing, as in the published code.
+        float16 is computed in float32, and so are whole numbers. Other arguments are allowed and mean nothing, as in the published code.
         """
         check_signal("RTF", "u", u, self.D)
         length = u.shape[1]
         self._check_length(length)
-        x = u.float() if u.dtype == torch.float16 else u
+        x = u if u.is_floating_point() and u.dtype != torch.float16 else u.float()
         wrong = self.quirks == "release" and self.bdir and length % 2 == 1
         drop = self.dropout
         drops = not isinstance(drop, nn.Dropout) or (drop.training and drop.p > 0)
-        if drops or wrong:
+        own_kernels = self._own_kernels or "get_k" in self.__dict__ or "a_constraint" in self.__dict__
+        if drops or wrong or own_kernels:
             k = taps = drop(self.get_k(length))
             if self.bdir:
                 forward, backward = k.chunk(2, -1)
@@ -179,15 +198,20 @@ class RTF(nn.Module):
         else:
             a, b = (self.ab, None) if self.scalar is None else (self.a, self.ab[self.a_channels :])
             y, _ = ops.wrapped_convolve(x, a, b, self.h_0, self._points, self.bdir)
-        self._used = k if drops else length
-        found: Tensor = y.to(u.dtype)
+        self._used = k if drops or own_kernels else length
+        if self._running is not None and torch.is_grad_enabled():
+            self._running = None  # its numbers may be about to change
+        found: Tensor = y.to(u.dtype) if u.is_floating_point() else y
         return found
 
-    def step(self, u: Tensor, x_i: Tensor) -> tuple[Tensor, Tensor]:
+    def step(self, u: Tensor, x_i: Tensor, correct_C: bool = True) -> tuple[Tensor, Tensor]:
         """One sample u (batch, d_model) from state x_i (batch, state_size, d_model): y and the next state, in the type of
-        x_i; float64 keeps the digits that slow poles need. Without gradients the recurrence is kept from step to step; what
-        is written by way of a parameter's `data`, which PyTorch does not count, is seen after the next `x_0`."""
-        y, x = ops.step(u, *self._recurrence(), x_i.transpose(1, 2).double())
+        x_i; float64 keeps the digits that slow poles need. Without `correct_C` the numerator is taken as it is stored.
+
+        Without gradients the recurrence is kept from step to step. In training mode its numbers are compared first; in
+        eval mode what PyTorch does not count, written by way of a parameter's `data` or by a fused optimizer, is seen after
+        the next `x_0`, or the next `forward` with gradients."""
+        y, x = ops.step(u, *self._recurrence(correct_C), x_i.transpose(1, 2).double())
         return y, x.transpose(1, 2).to(x_i.dtype)
 
     @torch.no_grad()
@@ -202,33 +226,35 @@ class RTF(nn.Module):
         x = torch.zeros(batch_shape, self.D, self.N, dtype=self.ab.dtype, device=device or self.h_0.device)
         return x.transpose(1, 2)  # in memory as the operator has it: no step copies it
 
-    def get_k_step(self) -> Tensor:
-        """The kernels (d_model, trunc_len) by the recurrence: an impulse goes through it."""
+    def get_k_step(self, correct_C: bool = True) -> Tensor:
+        """The kernels (d_model, trunc_len) by the recurrence, an impulse through it; `correct_C` as `step` has it."""
         impulse = torch.zeros(1, self.L, self.D, dtype=self.ab.dtype, device=self.ab.device)
         impulse[0, 0] = 1.0
-        y: Tensor = ops.filter(impulse, *self._recurrence())[0]
+        y: Tensor = ops.filter(impulse, *self._recurrence(correct_C))[0]
         return y[0].transpose(0, 1)
 
-    def _realize(self) -> tuple[Tensor, Tensor, Tensor]:
+    def _realize(self, correct_C: bool = True) -> tuple[Tensor, Tensor, Tensor]:
         """a, b and h0 of the recurrence."""
         if self.bdir:
             raise ValueError("[rtf::RTF] a bidirectional layer has no recurrence: it sees the whole sequence")
+        if not correct_C:
+            return self.a, self.ab[self.a_channels :], self.h_0
         if self.quirks == "release":
             b = self.ab[self.a_channels :]
             return self.a, ops.release_numerator(self.a, b, self.L) if self.N > 0 else b, self.h_0
         wide = self.ab.double()
-        a = self.a_constraint(wide[: self.a_channels])
+        a = self.a.double() if self._own_kernels else self.a_constraint(wide[: self.a_channels])
         b, h0 = ops.correct(a, wide[self.a_channels :], self.h_0.double(), self._points)
         return a, b, h0
 
-    def _recurrence(self) -> tuple[Tensor, Tensor, Tensor]:
+    def _recurrence(self, correct_C: bool) -> tuple[Tensor, Tensor, Tensor]:
         """The same; without gradients it is kept until one of its numbers changes."""
         values: list[Tensor] = [value for value in (self.ab, self.h_0, self.scalar) if value is not None]
-        if torch.compiler.is_compiling() or not _countable(values):
-            return self._realize()
-        if self._running is None or not all(map(_unchanged, values, self._running[0])):
+        if not correct_C or torch.compiler.is_compiling() or not _countable(values):
+            return self._realize(correct_C)
+        if self._running is None or not all(noted.holds(value, self.training) for noted, value in zip(self._running[0], values)):
             with torch.inference_mode(False), torch.no_grad():  # what is kept may meet gradients later
-                self._running = [(value.detach(), value._version) for value in values], self._realize()
+                self._running = [_Noted(value) for value in values], self._realize()
         return self._running[1]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -254,7 +280,14 @@ def _countable(values: list[Tensor]) -> bool:
     return not any(value.is_inference() or (value.requires_grad and torch.is_grad_enabled()) for value in values)
 
 
-def _unchanged(value: Tensor, noted: tuple[Tensor, int]) -> bool:
-    """Memory, which is held, and count of writes are the same; to compare the numbers takes as long as a step."""
-    before, version = noted
-    return value.data_ptr() == before.data_ptr() and value._version == version
+class _Noted:
+    """A tensor whose numbers something was computed of."""
+
+    def __init__(self, value: Tensor) -> None:
+        self.memory, self.version, self.numbers = value.detach(), value._version, value.detach().clone()
+
+    def holds(self, value: Tensor, compare: bool) -> bool:
+        """Whether memory, which is held, and count of writes are the same, and the numbers where they are to be compared:
+        that takes as long as a step, and waits for a GPU."""
+        same = value.data_ptr() == self.memory.data_ptr() and value._version == self.version
+        return same and (not compare or torch.equal(value, self.numbers))

@@ -39,7 +39,9 @@ class SequenceModel(nn.Module):
     outputs : int
         Numbers of an answer.
     vocabulary : int
-        Tokens in, (batch, length) of int64; 0: `features` numbers, (batch, length, features).
+        Tokens in, (batch, length) of int64; 0: numbers, (batch, length, features).
+    features : int
+        Numbers of a sample, where there is no vocabulary.
     layers : int
     norm : {'batch', 'layer', 'none'}
     prenorm : bool
@@ -53,7 +55,9 @@ class SequenceModel(nn.Module):
     activation : {'gelu', 'identity'}
     glu : {True, False, 'half_glu1', 'half_glu2'}
     decoder : {'pool', 'last', 'position', 'pair'}
-        Mean over the positions; the last `last` ones; all; two halves of the batch compared.
+        Mean over the positions; the last ones; all; two halves of the batch compared.
+    last : int
+        How many positions 'last' answers for.
 
     Examples
     --------
@@ -211,7 +215,12 @@ class SequenceModel(nn.Module):
         elif not isinstance(x, Tensor) or x.dim() != 2 or x.dtype != torch.int64:
             found = f"a {x.dtype} tensor of shape {list(x.shape)}" if isinstance(x, Tensor) else f"of type {type(x).__name__}"
             raise ValueError(f"[rtf::SequenceModel] x is {found}; tokens (batch, length) of int64 are needed")
-        h: Tensor = self.encoder(x)
+        h: Tensor
+        try:
+            h = self.encoder(x)
+        except IndexError:  # PyTorch's names no value; on the CPU alone
+            message = f"[rtf::SequenceModel] x has tokens from {int(x.min())} to {int(x.max())}; 0 to {self.vocabulary - 1} are known"
+            raise ValueError(message) from None
         return h
 
     def _decode(self, h: Tensor) -> Tensor:
@@ -238,14 +247,16 @@ class SequenceModel(nn.Module):
 
 
 def _check_lengths(lengths: Tensor, batch: int, length: int) -> None:
-    if lengths.shape != (batch,) or lengths.dtype != torch.int64:
-        raise ValueError(f"[rtf::SequenceModel] lengths is a {lengths.dtype} tensor of shape {list(lengths.shape)}; one of "
-                         f"type torch.int64 for each of {batch} sequences is needed")  # fmt: skip
+    if not isinstance(lengths, Tensor) or lengths.shape != (batch,) or lengths.dtype != torch.int64:
+        is_tensor = isinstance(lengths, Tensor)
+        found = f"{lengths.dtype} tensor of shape {list(lengths.shape)}" if is_tensor else f"{type(lengths).__name__}, not a tensor"
+        raise ValueError(f"[rtf::SequenceModel] lengths is a {found}; one of type torch.int64 for each of {batch} sequences is "
+                         "needed")  # fmt: skip
     if torch.compiler.is_compiling() or not lengths.is_cpu or batch == 0:
         return  # elsewhere it would make the host wait
-    for found in (int(lengths.min()), int(lengths.max())):
-        if not 1 <= found <= length:
-            raise ValueError(f"[rtf::SequenceModel] a length of {found} in a batch padded to {length} samples")
+    for one in (int(lengths.min()), int(lengths.max())):
+        if not 1 <= one <= length:
+            raise ValueError(f"[rtf::SequenceModel] a length of {one} in a batch padded to {length} samples")
 
 
 def _pool(h: Tensor, lengths: Tensor | None) -> Tensor:

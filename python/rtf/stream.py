@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
-from ._dispatch import as_array, is_form, numbers, packed_filter
+from ._dispatch import as_array, given, is_form, numbers, packed_filter
 from .forms import Filter
 
 __all__ = ["Stream"]
@@ -24,7 +24,7 @@ class Stream:
 
     Parameters
     ----------
-    source : path of a model file, or a filter of `rtf.forms`
+    source : path of a model file, or a filter of `rtf.forms`, or a layer
         The channels of a filter become inputs and outputs. It has to be stable, and is run by the cheapest recurrence
         whose measured error holds 1e-5 in float32, 1e-10 in float64.
     precision : {'f32', 'f64'}, optional
@@ -47,6 +47,7 @@ class Stream:
     """
 
     def __init__(self, source: str | os.PathLike[str] | Filter, precision: str | None = None) -> None:
+        source = given(source)
         if is_form(source):
             self._stream = _core.filter_stream(packed_filter("stream", source), precision or "f64")
         elif precision is not None:

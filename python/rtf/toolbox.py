@@ -37,7 +37,7 @@ class ConversionReport(NamedTuple):
 class Fit(NamedTuple):
     """A filter fitted to kernels, and how well it fits."""
 
-    filter: Filter
+    filter: Any
     """A TransferFunction; with to='ss' a StateSpace, or a list of them for several kernels."""
     error: Array
     """|samples - fit| / |samples| in l2, one a kernel."""
@@ -50,7 +50,8 @@ class Fit(NamedTuple):
 class Reduction(NamedTuple):
     """A filter of lower order, and what that cost."""
 
-    filter: Filter
+    filter: Any
+    """In the form that was asked for; several state spaces are a list."""
     error: Array
     """max |H - reduced H| on the unit circle, one a channel."""
     bound: Array
@@ -62,7 +63,8 @@ class Reduction(NamedTuple):
 class Stabilized(NamedTuple):
     """A filter with its poles inside the circle, and what that cost."""
 
-    filter: Filter
+    filter: Any
+    """In the form of the given one where that can be, else a TransferFunction."""
     error: Array
     """|kernel - new kernel| / |kernel| in l2, one a channel."""
 

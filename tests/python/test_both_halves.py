@@ -94,6 +94,14 @@ def test_poles_of_a_list():
 FILTER = rtf.TransferFunction(np.array(A[1:]), np.array([1.0, 0.5]), np.array(0.5))
 
 
+def test_a_tuple_of_forms_is_a_list_of_them():
+    for number in (np.array, torch.tensor):
+        forms = [rtf.TransferFunction(number([-pole]), number([1.0]), number(0.0)) for pole in (0.5, 0.25)]
+        for got, wanted in zip(rtf.poles(tuple(forms)), rtf.poles(forms), strict=True):
+            assert np.array_equal(got, wanted)
+        assert np.array_equal(rtf.lfilter(number([[1.0, 2.0]] * 2), tuple(forms)), rtf.lfilter(number([[1.0, 2.0]] * 2), forms))
+
+
 @pytest.mark.parametrize("form", ["tf", "ba", "ss", "modal", "zpk", "sos"])
 def test_lfilter_takes_every_form(form):
     x = np.random.default_rng(2).standard_normal((2, 30))
@@ -188,3 +196,7 @@ def test_numbers_out_of_a_layer():
     assert rtf.Stream(tf).process(torch.tensor([1.0, 0.0, 0.0], requires_grad=True))[:, 0].tolist() == [2, 2, 1]
     assert rtf.poles(torch.tensor([1, -0.5], dtype=torch.bfloat16)).tolist() == [0.5]
     assert rtf.Stream(rtf.TransferFunction(*(v.detach().bfloat16() for v in tf))).step(1.0).tolist() == [2]
+    layer = rtf.RTF(2, 4, 16, init="montel")
+    u = np.random.default_rng(0).standard_normal((16, 2))
+    wanted = layer(torch.tensor(u).float()[None])[0].detach().numpy()
+    np.testing.assert_allclose(rtf.Stream(layer).process(u), wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())

@@ -28,6 +28,7 @@ def test_runs(tmp_path, monkeypatch):
     command = os.environ.get("RTF_COMMAND") or shutil.which("rtf", path=sysconfig.get_path("scripts"))
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(command).parent), os.environ["PATH"]]))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.delenv("MPLBACKEND", raising=False)  # the notebook's own shows its pictures
     notebook = nbformat.read(NOTEBOOK, 4)
     nbclient.NotebookClient(notebook, timeout=600).execute(cwd=str(tmp_path))
     printed = "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", []))

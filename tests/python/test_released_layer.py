@@ -185,6 +185,45 @@ def test_attributes_of_the_release():
     assert copied.k is None and copied._running is None
 
 
+def test_what_scripts_change_counts():
+    """A subclass's kernels, a constraint that was put in, another truncation length: as in the release, which computes all
+    from `get_k`."""
+    u = samples(2, 16, 3)
+
+    class Windowed(rtf.RTF):
+        def get_k(self, L=None):
+            return super().get_k(L) * torch.linspace(1, 0, L or self.L)
+
+    class Halved(rtf.RTF):
+        @property
+        def a(self):
+            return 0.5 * super().a
+
+    constrained = rtf.RTF(3, 4, 16, init="montel")
+    constrained.a_constraint = lambda coefs: 0.5 * coefs
+    constrained_class = type("Halving", (rtf.RTF,), {"a_constraint": lambda self, coefs: 0.5 * coefs})
+    for layer in (Windowed(3, 4, 16, init="montel"), Halved(3, 4, 16, init="montel"), constrained, constrained_class(3, 4, 16, init="montel")):
+        plain = rtf.RTF(3, 4, 16)
+        plain.load_state_dict(layer.state_dict())
+        assert error(layer(u), direct_sums(layer.get_k(), u)) < BOUND and error(layer.get_k(), plain.get_k()) > 1e-2
+        assert error(layer.k, layer.get_k()) == 0
+        if not isinstance(layer, Windowed):
+            assert error(layer.get_k_step(), layer.get_k()) < BOUND
+    for length in (32, 16, 7):
+        theirs, ours = pair(3, 4, 20)
+        theirs.length = ours.L = length
+        assert ours.get_k().shape == (3, length)
+        assert error(ours.get_k(), theirs.get_k()) < BOUND and error(ours.get_k_step(), ours.get_k()) < BOUND
+    ours.k = u
+    assert ours.k is u
+
+
+def test_whole_numbers_as_samples():
+    layer = rtf.RTF(3, 4, 16, init="montel")
+    u = torch.arange(48).reshape(1, 16, 3)
+    assert torch.equal(layer(u), layer(u.float()))
+
+
 def test_order_zero_of_the_release():
     layer = rtf.RTF(2, 0, 8, quirks="release")
     assert layer.get_C().shape == (2, 0)

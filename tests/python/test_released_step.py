@@ -105,6 +105,39 @@ def test_step_sees_every_change_of_its_numbers(kind):
             assert layer._running is not kept and torch.equal(after, fresh.step(u, x)[0])
 
 
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_step_sees_what_a_fused_optimizer_writes(mode):
+    """PyTorch does not count its writes."""
+    layer = getattr(rtf.RTF(2, 4, 16, init="montel"), mode)()
+    u, x, signal = samples(1, 1, 2)[:, 0], torch.randn(1, 4, 2, dtype=torch.float64), samples(1, 16, 2)
+    for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW):
+        optimizer = kind(layer.parameters(), lr=0.1, fused=True)
+        with torch.no_grad():
+            before = layer.step(u, x)[0]
+        layer(signal).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        fresh = rtf.RTF(2, 4, 16)
+        fresh.load_state_dict(layer.state_dict())
+        with torch.no_grad():
+            after = layer.step(u, x)[0]
+            assert torch.equal(after, fresh.step(u, x)[0]) and not torch.equal(after, before)
+
+
+def test_the_numerator_as_it_is_stored():
+    """correct_C=False: the plain filter (a, b, h_0), with gradients to all of it."""
+    _, layer = pair(6, 4, 40, 3)
+    kernel = layer.get_k_step(correct_C=False)
+    assert error(kernel, rtf.kernel(layer.a, layer.ab[layer.a_channels :], layer.h_0, length=40)) < BOUND
+    x, steps = layer.x_0(1), []
+    for t in range(40):
+        out, x = layer.step(torch.full((1, 6), float(t == 0)), x, correct_C=False)
+        steps.append(out[0])
+    assert error(torch.stack(steps, 1), kernel) < BOUND
+    for gradient in torch.autograd.grad(kernel.square().sum(), layer.parameters()):
+        assert gradient.abs().min() > 0
+
+
 def test_nothing_is_kept_inside_transforms():
     """Under vmap the numbers of a layer have no memory to know them by."""
     layers = [rtf.RTF(2, 3, 10, init="montel") for _ in range(3)]

@@ -226,6 +226,8 @@ def test_refusals():
         (lambda: model(x, torch.tensor([1, 0, 2])), r"\[rtf::SequenceModel\] a length of 0 in a batch padded to 16 samples"),
         (lambda: model(x, torch.tensor([1, 17, 2])), r"\[rtf::SequenceModel\] a length of 17 in a batch padded to 16 samples"),
         (lambda: model(x, torch.tensor([1, 2])), r"lengths is a torch.int64 tensor of shape \[2\]; one of type torch.int64 for each of 3 sequences"),
+        (lambda: model(x, [1, 2, 3]), r"\[rtf::SequenceModel\] lengths is a list, not a tensor; one of type torch.int64 for each of 3"),
+        (lambda: tokens(torch.tensor([[0, 99, 1, 2]])), r"\[rtf::SequenceModel\] x has tokens from 0 to 99; 0 to \d+ are known"),
         (lambda: model(x, torch.ones(3)), r"\[rtf::SequenceModel\] lengths is a torch.float32 tensor of shape \[3\]; one of type torch.int64"),
         (lambda: pairs(x), r"\[rtf::SequenceModel\] a batch of 3 sequences; pairs need an even number"),
         (lambda: model.step(x[:, 0], model.make_state(3)), r"streaming runs in evaluation mode"),
