@@ -104,9 +104,10 @@ if not TYPE_CHECKING:  # which takes all for installed, and a name that is not t
         try:
             found: Any = importlib.import_module(f".{module}", __name__)
         except ModuleNotFoundError as error:
-            if error.name not in _NEEDED:
+            package = (error.name or "").partition(".")[0]
+            if package not in _NEEDED:
                 raise
-            raise AttributeError(f"rtf.{name} needs {_NEEDED[error.name]}, which is not installed") from None
+            raise AttributeError(f"rtf.{name} needs {_NEEDED[package]}, which is not installed") from None
         globals()[name] = getattr(found, attribute) if attribute else found
         return globals()[name]
 

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .forms import FORMS, NAMES, Form, PolynomialRatio, TransferFunction
+from .forms import FORMS, NAMES, Form, PolynomialRatio, TrainedTransferFunction, TransferFunction
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -73,8 +73,10 @@ def named_array(operation: str, name: str, value: Any) -> NDArray[Any]:
     """The same, or one clear line."""
     try:
         return as_array(value)
-    except ValueError:  # NumPy's, of several lines
-        raise ValueError(f"[rtf::{operation}] {name} has rows of different lengths; an array is needed") from None
+    except ValueError as error:  # NumPy's, which does not say of what
+        why = str(error).splitlines()[0] if str(error) else "no reason given"
+        found = "has rows of different lengths" if "inhomogeneous" in why else f"cannot be read ({why})"
+        raise ValueError(f"[rtf::{operation}] {name} {found}; an array is needed") from None
 
 
 def samples(operation: str, name: str, value: Any) -> NDArray[Any]:
@@ -118,8 +120,9 @@ def count(operation: str, name: str, value: Any, lowest: int = 1) -> int:
 
 def is_form(value: Any) -> bool:
     """Whether it is a value of `rtf.forms`, or a list or tuple of such values."""
-    several = type(value) in (list, tuple) and len(value) > 0
-    return type(value) in NAMES or (several and all(type(v) in NAMES for v in value))
+    if type(value) in NAMES:
+        return True
+    return isinstance(value, list | tuple) and len(value) > 0 and all(type(v) in NAMES for v in value)
 
 
 def check_filter(operation: str, filter: Any) -> None:
@@ -182,9 +185,10 @@ def packed_filter(operation: str, filter: Any) -> Packed | list[Packed]:
 def packed_form(operation: str, form: Form) -> Packed:
     """The name of a form, and its fields as arrays."""
     fields: tuple[Any, ...] = tuple(packed_field(operation, name, value) for name, value in zip(form._fields, form, strict=True))
-    if isinstance(form, PolynomialRatio):
-        check_finite(operation, "b", fields[0])
-        check_finite(operation, "a", fields[1], 1)
+    if isinstance(form, TransferFunction | TrainedTransferFunction | PolynomialRatio):
+        numbers_of = dict(zip(form._fields, fields, strict=True))
+        check_finite(operation, "b", numbers_of["b"])
+        check_finite(operation, "a", numbers_of["a"], int(isinstance(form, PolynomialRatio)))
     return NAMES[type(form)], fields
 
 

@@ -29,7 +29,7 @@ from ._dispatch import (
     samples,
 )
 from ._library import ops
-from .forms import Array, Filter, PolynomialRatio, TrainedTransferFunction, TransferFunction
+from .forms import NAMES, Array, Filter, PolynomialRatio, TrainedTransferFunction, TransferFunction
 
 Coefficients = tuple[Tensor, Tensor, Tensor | None]
 R = TypeVar("R")
@@ -79,7 +79,7 @@ def _device(operation: str, *values: Any) -> torch.device:
 def _check_gradient(operation: str, without: Any, *values: Any) -> None:
     """Refuses tensors whose gradient would be lost; `without` is the form or the method that has none."""
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in _tensors(values)):
-        one = without[0] if type(without) in (list, tuple) else without
+        one = without[0] if isinstance(without, list | tuple) and type(without) not in NAMES else without
         what = f"method '{one}'" if isinstance(one, str) else f"a {type(one).__name__}"
         raise ValueError(f"[rtf::{operation}] a tensor requires a gradient, and {what} has none; detach it")
 
@@ -126,7 +126,7 @@ def _rational(operation: str, a: Any, b: Any, h0: Any, *beside: Any) -> Coeffici
     check_given(operation, a, b, h0)
     if not is_form(a):
         return _coefficients(operation, a, b, h0, *beside)
-    if type(a) in (list, tuple):
+    if type(a) not in NAMES:
         return _joined(operation, a, *beside)
     if isinstance(a, TrainedTransferFunction):
         a = _called(operation, functions.correct, a)

@@ -39,7 +39,7 @@ from ._dispatch import (
     tensors_too,
     unpacked,
 )
-from .forms import Array, Filter, PolynomialRatio, TrainedTransferFunction, TransferFunction
+from .forms import Array, Filter, PolynomialRatio, TrainedTransferFunction, TransferFunction, _HasTransferFunction
 from .toolbox import convert
 
 __all__ = ["convolve", "correct", "kernel", "lfilter", "wrap"]
@@ -196,7 +196,7 @@ def convolve(x: Array, kernel: Array, *, bidirectional: bool = False) -> Array:
 
 
 @tensors_too
-def correct(trained: TrainedTransferFunction) -> TransferFunction:
+def correct(trained: TrainedTransferFunction | _HasTransferFunction) -> TransferFunction:
     """The filter whose recurrence gives Algorithm 1's kernel over the trained length, in float64.
 
     Parameters
@@ -216,12 +216,12 @@ def correct(trained: TrainedTransferFunction) -> TransferFunction:
 
 
 @tensors_too
-def wrap(filter: TransferFunction, length: int) -> TrainedTransferFunction:
+def wrap(filter: TransferFunction | _HasTransferFunction, length: int) -> TrainedTransferFunction:
     """The way back, in float64: the numerator that Algorithm 1 at `length` turns into the first samples of this filter.
 
     Parameters
     ----------
-    filter : TransferFunction
+    filter : TransferFunction, or a layer with an exact numerator
     length : int
 
     Examples

@@ -16,8 +16,6 @@ __all__ = ["RTF"]
 
 _BOUNDS = {"zeros": 0.0, "xavier": 0.5, "montel": 1.0}
 """First values of a and b are uniform up to order to the power of minus this; zeros are zeros."""
-_OF_KERNELS = ("get_k", "a_constraint", "a")
-"""Where one of these is somebody else's, `forward` takes its kernels from `get_k`."""
 
 
 class RTF(nn.Module):
@@ -28,6 +26,9 @@ class RTF(nn.Module):
     numerator and the gain of the recurrence (`step`, `get_C`, `get_k_step`), and for the constraint with two
     directions, whose `scalar` has an entry for each denominator here. `quirks='release'` computes what the published
     code does in all of these.
+
+    What is changed later counts: `L`, `dropout`, a `get_k`, `a_constraint` or `a` of a subclass, and a `get_k` or
+    `a_constraint` that is put into a layer. `step` and `transfer_function` know nothing of another `get_k`.
 
     Parameters
     ----------
@@ -49,9 +50,6 @@ class RTF(nn.Module):
     constraint : {'no', 'l1_montel'}
         'l1_montel' keeps poles inside the unit circle.
     quirks : {'none', 'release'}
-
-    What is changed later counts as it does in the published class: `L`, `dropout`, and `get_k`, `a_constraint` or `a` of
-    a subclass, or `get_k` and `a_constraint` of a layer.
 
     Attributes
     ----------
@@ -79,8 +77,6 @@ class RTF(nn.Module):
     >>> torch.allclose(layer.get_k(), layer.get_k_step(), atol=1e-6)
     True
     """
-
-    _own_kernels = False
 
     def __init__(
         self,
@@ -125,13 +121,25 @@ class RTF(nn.Module):
         self.scalar: nn.Parameter | None = None
         if self.constraint_flag:
             self.scalar = nn.Parameter(torch.rand(num_a if quirks == "release" else self.a_channels))
-        self.dropout = nn.Dropout(dropout)
+        self.dropout: nn.Module = nn.Dropout(dropout)
         self._used: Tensor | int | None = None
-        self._running: tuple[list[_Noted], tuple[Tensor, Tensor, Tensor]] | None = None
+        self._running: tuple[list[_Noted], object, tuple[Tensor, Tensor, Tensor]] | None = None
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        cls._own_kernels = any(getattr(cls, name) is not getattr(RTF, name) for name in _OF_KERNELS)
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name in ("get_k", "a_constraint") and isinstance(value, nn.Module):
+            self.__dict__[name] = value  # which is found before the method; PyTorch's list of modules is not
+
+    def _has_other_kernels(self) -> bool:
+        """Whether `get_k`, `a_constraint` or `a` is somebody else's."""
+        kind = type(self)
+        if kind.get_k is not _GET_K or kind.a_constraint is not _A_CONSTRAINT or kind.a is not _A:
+            return True
+        return "get_k" in self.__dict__ or "a_constraint" in self.__dict__
+
+    def train(self, mode: bool = True) -> RTF:
+        self._running = None
+        return super().train(mode)
 
     @property
     def _points(self) -> int:
@@ -159,7 +167,10 @@ class RTF(nn.Module):
         backward kernels from their end."""
         length = self.L if L is None else L
         self._check_length(length)
-        k: Tensor = ops.kernel(self.a, self.ab[self.a_channels :], self.h_0, self._points)[:, :length]
+        # The published code asks for the constraint where one was named.
+        plain = self.quirks == "release" and not self.constraint_flag
+        a = self.ab[: self.a_channels] if plain else self.a
+        k: Tensor = ops.kernel(a, self.ab[self.a_channels :], self.h_0, self._points)[:, :length]
         return torch.cat((k[: self.D], k[self.D :].flip(-1)), dim=-1) if self.bdir else k
 
     def _check_length(self, length: int) -> None:
@@ -179,17 +190,18 @@ class RTF(nn.Module):
     def forward(self, u: Tensor, **kwargs: Any) -> Tensor:
         """u (batch, length, d_model), of any length up to trunc_len -> y of the same shape.
 
-        float16 is computed in float32, and so are whole numbers. Other arguments are allowed and mean nothing, as in the published code.
+        float16 is computed in float32, whole numbers in the type of the parameters. Other arguments are allowed and mean
+        nothing, as in the published code.
         """
         check_signal("RTF", "u", u, self.D)
         length = u.shape[1]
         self._check_length(length)
-        x = u if u.is_floating_point() and u.dtype != torch.float16 else u.float()
+        x = u.float() if u.dtype == torch.float16 else self._numbers(u)
         wrong = self.quirks == "release" and self.bdir and length % 2 == 1
         drop = self.dropout
         drops = not isinstance(drop, nn.Dropout) or (drop.training and drop.p > 0)
-        own_kernels = self._own_kernels or "get_k" in self.__dict__ or "a_constraint" in self.__dict__
-        if drops or wrong or own_kernels:
+        others = self._has_other_kernels()
+        if drops or wrong or others:
             k = taps = drop(self.get_k(length))
             if self.bdir:
                 forward, backward = k.chunk(2, -1)
@@ -198,11 +210,16 @@ class RTF(nn.Module):
         else:
             a, b = (self.ab, None) if self.scalar is None else (self.a, self.ab[self.a_channels :])
             y, _ = ops.wrapped_convolve(x, a, b, self.h_0, self._points, self.bdir)
-        self._used = k if drops or own_kernels else length
+        self._used = k if drops or others else length
         if self._running is not None and torch.is_grad_enabled():
             self._running = None  # its numbers may be about to change
         found: Tensor = y.to(u.dtype) if u.is_floating_point() else y
         return found
+
+    def _numbers(self, u: Tensor) -> Tensor:
+        """Whole numbers in the type of the parameters, anything else as it is."""
+        whole = not u.is_floating_point() and not u.is_complex()
+        return u.to(torch.promote_types(self.ab.dtype, torch.float32)) if whole else u
 
     def step(self, u: Tensor, x_i: Tensor, correct_C: bool = True) -> tuple[Tensor, Tensor]:
         """One sample u (batch, d_model) from state x_i (batch, state_size, d_model): y and the next state, in the type of
@@ -210,8 +227,8 @@ class RTF(nn.Module):
 
         Without gradients the recurrence is kept from step to step. In training mode its numbers are compared first; in
         eval mode what PyTorch does not count, written by way of a parameter's `data` or by a fused optimizer, is seen after
-        the next `x_0`, or the next `forward` with gradients."""
-        y, x = ops.step(u, *self._recurrence(correct_C), x_i.transpose(1, 2).double())
+        the next `x_0`, or the next `forward` or `step` with gradients."""
+        y, x = ops.step(self._numbers(u), *self._recurrence(correct_C), x_i.transpose(1, 2).double())
         return y, x.transpose(1, 2).to(x_i.dtype)
 
     @torch.no_grad()
@@ -243,19 +260,23 @@ class RTF(nn.Module):
             b = self.ab[self.a_channels :]
             return self.a, ops.release_numerator(self.a, b, self.L) if self.N > 0 else b, self.h_0
         wide = self.ab.double()
-        a = self.a.double() if self._own_kernels else self.a_constraint(wide[: self.a_channels])
+        a = self.a.double() if self._has_other_kernels() else self.a_constraint(wide[: self.a_channels])
         b, h0 = ops.correct(a, wide[self.a_channels :], self.h_0.double(), self._points)
         return a, b, h0
 
     def _recurrence(self, correct_C: bool) -> tuple[Tensor, Tensor, Tensor]:
         """The same; without gradients it is kept until one of its numbers changes."""
-        values: list[Tensor] = [value for value in (self.ab, self.h_0, self.scalar) if value is not None]
-        if not correct_C or torch.compiler.is_compiling() or not _countable(values):
+        if not correct_C or torch.compiler.is_compiling():
             return self._realize(correct_C)
-        if self._running is None or not all(noted.holds(value, self.training) for noted, value in zip(self._running[0], values)):
+        values: list[Tensor] = [value for value in (self.ab, self.h_0, self.scalar) if value is not None]
+        if self._has_other_kernels() or not _countable(values):
+            self._running = None
+            return self._realize()
+        running, options = self._running, (self.L, self.quirks)
+        if running is None or running[1] != options or not all(map(_Noted.holds, running[0], values, [self.training] * 3)):
             with torch.inference_mode(False), torch.no_grad():  # what is kept may meet gradients later
-                self._running = [_Noted(value) for value in values], self._realize()
-        return self._running[1]
+                self._running = running = [_Noted(value) for value in values], options, self._realize()
+        return running[2]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_used": None, "_running": None}  # neither belongs to the layer
@@ -273,9 +294,11 @@ class RTF(nn.Module):
 
 
 def _countable(values: list[Tensor]) -> bool:
-    """Whether no gradient goes to them and PyTorch counts how often they are written: not inside transforms of torch.func,
-    whose tensors have no memory, nor of what was made in inference mode."""
+    """Whether no gradient goes to them and PyTorch counts how often they are written: not inside transforms of torch.func
+    and on the meta device, whose tensors have no memory, nor of what was made in inference mode."""
     if torch._C._functorch.peek_interpreter_stack() is not None:
+        return False
+    if any(value.is_meta or type(value) not in (Tensor, nn.Parameter) for value in values):
         return False
     return not any(value.is_inference() or (value.requires_grad and torch.is_grad_enabled()) for value in values)
 
@@ -290,4 +313,9 @@ class _Noted:
         """Whether memory, which is held, and count of writes are the same, and the numbers where they are to be compared:
         that takes as long as a step, and waits for a GPU."""
         same = value.data_ptr() == self.memory.data_ptr() and value._version == self.version
-        return same and (not compare or torch.equal(value, self.numbers))
+        if not same or not compare or (value.is_cuda and torch.cuda.is_current_stream_capturing()):
+            return same
+        return torch.equal(value, self.numbers)
+
+
+_GET_K, _A_CONSTRAINT, _A = RTF.get_k, RTF.a_constraint, RTF.a

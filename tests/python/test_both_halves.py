@@ -200,3 +200,6 @@ def test_numbers_out_of_a_layer():
     u = np.random.default_rng(0).standard_normal((16, 2))
     wanted = layer(torch.tensor(u).float()[None])[0].detach().numpy()
     np.testing.assert_allclose(rtf.Stream(layer).process(u), wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
+    for both in (rtf.RTF(2, 4, 16, bidirectional=True), rtf.nn.RTF(2, 4, 16, bidirectional=True)):
+        with pytest.raises(ValueError, match=r"\[rtf::stream\] a bidirectional layer has no recurrence"):
+            rtf.Stream(both)

@@ -222,6 +222,10 @@ def test_whole_numbers_as_samples():
     layer = rtf.RTF(3, 4, 16, init="montel")
     u = torch.arange(48).reshape(1, 16, 3)
     assert torch.equal(layer(u), layer(u.float()))
+    assert torch.equal(layer.step(u[:, 0], layer.x_0(1))[0], layer.step(u[:, 0].float(), layer.x_0(1))[0])
+    assert torch.equal(layer.double()(u), layer(u.double()))
+    with pytest.raises(ValueError, match=r"\[rtf::convolve\] Complex"):
+        layer(1j * u)
 
 
 def test_order_zero_of_the_release():

@@ -106,7 +106,8 @@ def test_step_sees_every_change_of_its_numbers(kind):
 
 
 @pytest.mark.parametrize("mode", ["train", "eval"])
-def test_step_sees_what_a_fused_optimizer_writes(mode):
+@pytest.mark.parametrize("by_steps", [False, True])
+def test_step_sees_what_a_fused_optimizer_writes(mode, by_steps):
     """PyTorch does not count its writes."""
     layer = getattr(rtf.RTF(2, 4, 16, init="montel"), mode)()
     u, x, signal = samples(1, 1, 2)[:, 0], torch.randn(1, 4, 2, dtype=torch.float64), samples(1, 16, 2)
@@ -114,7 +115,7 @@ def test_step_sees_what_a_fused_optimizer_writes(mode):
         optimizer = kind(layer.parameters(), lr=0.1, fused=True)
         with torch.no_grad():
             before = layer.step(u, x)[0]
-        layer(signal).square().sum().backward()
+        (layer.step(u, x)[0] if by_steps else layer(signal)).square().sum().backward()
         optimizer.step()
         optimizer.zero_grad()
         fresh = rtf.RTF(2, 4, 16)
@@ -122,6 +123,55 @@ def test_step_sees_what_a_fused_optimizer_writes(mode):
         with torch.no_grad():
             after = layer.step(u, x)[0]
             assert torch.equal(after, fresh.step(u, x)[0]) and not torch.equal(after, before)
+
+
+def halving(coefs):
+    return 0.5 * coefs
+
+
+@pytest.mark.parametrize("change", [("L", 8), ("quirks", "release"), ("a_constraint", halving), ("a_constraint", torch.nn.Softsign())])
+def test_step_sees_every_change_of_its_options(change):
+    layer, u, x = rtf.RTF(2, 4, 16, init="xavier").eval(), torch.randn(1, 2), torch.randn(1, 4, 2).double()
+    fresh = rtf.RTF(2, 4, 16).eval()
+    fresh.load_state_dict(layer.state_dict())
+    with torch.no_grad():
+        before = layer.step(u, x)[0]
+        for each in (layer, fresh):
+            setattr(each, *change)
+        after = layer.step(u, x)[0]
+        assert torch.equal(after, fresh.step(u, x)[0]) and not torch.equal(after, before)
+        if change[0] == "a_constraint":
+            assert error(layer.get_k_step(), layer.get_k()) < BOUND
+            assert error(layer(torch.eye(1, 16)[..., None].expand(-1, -1, 2))[0].T, layer.get_k()) < BOUND
+
+
+def test_a_constraint_with_a_number_of_its_own():
+    """It has a gradient, and steps see it change, whatever is frozen beside it."""
+
+    class Scaled(rtf.RTF):
+        def __init__(self, *sizes):
+            super().__init__(*sizes, init="montel")
+            self.scale = torch.nn.Parameter(torch.tensor(0.5))
+
+        def a_constraint(self, coefs):
+            return self.scale.to(coefs.dtype) * coefs
+
+    layer, u, x = Scaled(2, 4, 16), torch.randn(1, 2), torch.randn(1, 4, 2).double()
+    layer.ab.requires_grad_(False), layer.h_0.requires_grad_(False)
+    for y in (layer.step(u, x)[1], layer.get_k_step(), layer(samples(1, 16, 2))):
+        assert torch.autograd.grad(y.square().sum(), layer.scale)[0] != 0
+    with torch.no_grad():
+        before = layer.step(u, x)[1]
+        layer.scale.fill_(0.1)
+        assert not torch.equal(layer.step(u, x)[1], before)
+
+
+def test_steps_without_memory():
+    """On the meta device, once and again."""
+    with torch.device("meta"), torch.no_grad():
+        layer, u = rtf.RTF(2, 4, 16), torch.ones(1, 2)
+        for _ in range(2):
+            assert layer.step(u, layer.x_0(1))[0].is_meta
 
 
 def test_the_numerator_as_it_is_stored():
