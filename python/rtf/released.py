@@ -273,9 +273,9 @@ class RTF(nn.Module):
             self._running = None
             return self._realize()
         running, options = self._running, (self.L, self.quirks)
-        if running is None or running[1] != options or not all(map(_Noted.holds, running[0], values, [self.training] * 3)):
+        if running is None or running[1] != options or not all(map(_Noted.holds, running[0], values)):
             with torch.inference_mode(False), torch.no_grad():  # what is kept may meet gradients later
-                self._running = running = [_Noted(value) for value in values], options, self._realize()
+                self._running = running = [_Noted(value, self.training) for value in values], options, self._realize()
         return running[2]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -304,16 +304,17 @@ def _countable(values: list[Tensor]) -> bool:
 
 
 class _Noted:
-    """A tensor whose numbers something was computed of."""
+    """A tensor whose numbers something was computed of, and a copy of them where they are to be compared."""
 
-    def __init__(self, value: Tensor) -> None:
-        self.memory, self.version, self.numbers = value.detach(), value._version, value.detach().clone()
+    def __init__(self, value: Tensor, compare: bool) -> None:
+        self.memory, self.version = value.detach(), value._version
+        self.numbers = value.detach().clone() if compare else None
 
-    def holds(self, value: Tensor, compare: bool) -> bool:
-        """Whether memory, which is held, and count of writes are the same, and the numbers where they are to be compared:
-        that takes as long as a step, and waits for a GPU."""
+    def holds(self, value: Tensor) -> bool:
+        """Whether memory, which is held, and count of writes are the same, and the numbers: to compare those takes as long
+        as a step, and waits for a GPU."""
         same = value.data_ptr() == self.memory.data_ptr() and value._version == self.version
-        if not same or not compare or (value.is_cuda and torch.cuda.is_current_stream_capturing()):
+        if not same or self.numbers is None or (value.is_cuda and torch.cuda.is_current_stream_capturing()):
             return same
         return torch.equal(value, self.numbers)
 
