@@ -203,7 +203,8 @@ Launch plan_launch(const KernelSizes& sizes, bool gradient) {
 }
 
 // kernel_rows not early: blocks that start beside the ones before them pile up on some processors (measured: a quarter
-// slower). What comes before kernel_rows_vjp has a block a channel, and leaves no room to pile up (up to 8 % faster).
+// slower). kernel_rows_vjp early behind the gradient of a convolution: a whole pass of a layer from 2 % slower to 8 %
+// faster, 1,024 to 16,384 samples.
 void run(const Launch& plan, const Arguments& arguments, cudaStream_t stream, Start start = Start::after) {
   cuda::launch(plan.operation, start, plan.kernel, static_cast<unsigned>(plan.blocks), plan.threads, plan.shared_bytes,
                stream, arguments);
