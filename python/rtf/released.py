@@ -210,10 +210,11 @@ class RTF(nn.Module):
         else:
             a, b = (self.ab, None) if self.scalar is None else (self.a, self.ab[self.a_channels :])
             y, _ = ops.wrapped_convolve(x, a, b, self.h_0, self._points, self.bdir)
-        self._used = k if drops or others else length
+        # Past nn.Module's __setattr__, which takes as long as all else that Python does here.
+        self.__dict__["_used"] = k if drops or others else length
         if self._running is not None and torch.is_grad_enabled():
             self._running = None  # its numbers may be about to change
-        found: Tensor = y.to(u.dtype) if u.is_floating_point() else y
+        found: Tensor = y if y.dtype == u.dtype or not u.is_floating_point() else y.to(u.dtype)
         return found
 
     def _numbers(self, u: Tensor) -> Tensor:

@@ -1,7 +1,9 @@
 #include "cuda/device.h"
 
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "rtf/error.h"
 
@@ -19,6 +21,12 @@ int device_capability(int device) {
   check("cuda", cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
   check("cuda", cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
   return 10 * major + minor;
+}
+
+int current_device(const char* operation) {
+  int device = 0;
+  check(operation, cudaGetDevice(&device));
+  return device;
 }
 
 // Machine code runs on later minor versions of its own major version alone. 8.6 and 8.9 have less shared memory than
@@ -39,8 +47,7 @@ std::optional<int> fitting(int capability) {
 
 int compiled_capability() {
   thread_local int last = -1, found = compiled[0];
-  int device = 0;
-  check("cuda", cudaGetDevice(&device));
+  const int device = current_device("cuda");
   if (device != last) {
     found = fitting(device_capability(device)).value_or(compiled[0]);
     last = device;
@@ -59,10 +66,23 @@ void check(const char* operation, cudaError_t result) {
 }
 
 std::size_t largest_shared_memory(const char* operation) {
-  int device = 0, bytes = 0;
-  check(operation, cudaGetDevice(&device));
-  check(operation, cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  thread_local int last = -1, bytes = 0;
+  const int device = current_device(operation);
+  if (device != last) {
+    check(operation, cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+    last = device;
+  }
   return static_cast<std::size_t>(bytes);
+}
+
+void allow_shared_memory(const char* operation, const void* kernel, std::size_t bytes) {
+  if (bytes <= 48 * 1024) return;  // allowed by default
+  // To say it at every launch takes the host half as long as the launch.
+  thread_local std::map<std::pair<const void*, int>, std::size_t> allowed;
+  std::size_t& most = allowed[{kernel, current_device(operation)}];
+  if (bytes <= most) return;
+  check(operation, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  most = bytes;
 }
 
 void require_device(int device) {

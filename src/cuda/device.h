@@ -23,12 +23,7 @@ void check(const char* operation, cudaError_t result);
 // The most shared memory that a block can have on the current device.
 std::size_t largest_shared_memory(const char* operation);
 
-// Lets `kernel` use this much shared memory where it is more than the default 48 KiB.
-template <class Kernel>
-void allow_shared_memory(const char* operation, Kernel* kernel, std::size_t bytes) {
-  if (bytes > 48 * 1024)
-    check(operation, cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                                          cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
-}
+// Lets `kernel` use this much shared memory on the current device.
+void allow_shared_memory(const char* operation, const void* kernel, std::size_t bytes);
 
 }  // namespace rtf::cuda

@@ -24,7 +24,7 @@ struct Cluster {
 template <class... Parameters, class... Arguments>
 void launch(const char* operation, Start start, Cluster cluster, void (*kernel)(Parameters...), dim3 grid, dim3 block,
             std::size_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {
-  allow_shared_memory(operation, kernel, shared_bytes);
+  allow_shared_memory(operation, reinterpret_cast<const void*>(kernel), shared_bytes);
   cudaLaunchAttribute attributes[2] = {};
   unsigned count = 0;
   if (start == Start::early && compiled_capability() >= 90) {

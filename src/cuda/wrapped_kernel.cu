@@ -152,7 +152,7 @@ template <int length, int slots>
 int64_t resident_blocks(const char* operation, void (*kernel)(const Arguments)) {
   static const int64_t count = [&] {
     constexpr std::size_t bytes = Slots<length, slots>::shared_bytes;
-    allow_shared_memory(operation, kernel, bytes);
+    allow_shared_memory(operation, reinterpret_cast<const void*>(kernel), bytes);
     int device = 0, processors = 0, blocks = 0;
     check(operation, cudaGetDevice(&device));
     check(operation, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
