@@ -210,7 +210,7 @@ class RTF(nn.Module):
         else:
             a, b = (self.ab, None) if self.scalar is None else (self.a, self.ab[self.a_channels :])
             y, _ = ops.wrapped_convolve(x, a, b, self.h_0, self._points, self.bdir)
-        # Past nn.Module's __setattr__, which takes as long as all else that Python does here.
+        # Past nn.Module's __setattr__, which takes a third of the time of all that Python does here.
         self.__dict__["_used"] = k if drops or others else length
         if self._running is not None and torch.is_grad_enabled():
             self._running = None  # its numbers may be about to change

@@ -1,6 +1,7 @@
 #include "cuda/device.h"
 
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -77,9 +78,12 @@ std::size_t largest_shared_memory(const char* operation) {
 
 void allow_shared_memory(const char* operation, const void* kernel, std::size_t bytes) {
   if (bytes <= 48 * 1024) return;  // allowed by default
-  // To say it at every launch takes the host half as long as the launch.
-  thread_local std::map<std::pair<const void*, int>, std::size_t> allowed;
-  std::size_t& most = allowed[{kernel, current_device(operation)}];
+  // To say it at every launch takes the host half as long as the launch. All threads share what was said last.
+  static std::mutex mutex;
+  static std::map<std::pair<const void*, int>, std::size_t> allowed;
+  const int device = current_device(operation);
+  const std::lock_guard lock(mutex);
+  std::size_t& most = allowed[{kernel, device}];
   if (bytes <= most) return;
   check(operation, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
   most = bytes;

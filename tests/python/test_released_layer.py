@@ -216,6 +216,10 @@ def test_what_scripts_change_counts():
         assert error(ours.get_k(), theirs.get_k()) < BOUND and error(ours.get_k_step(), ours.get_k()) < BOUND
     ours.k = u
     assert ours.k is u
+    taps, names = torch.nn.Parameter(torch.randn(3, 16)), set(constrained.state_dict())
+    constrained.get_k = lambda L=None: taps
+    assert error(constrained(u), direct_sums(taps, u)) < BOUND
+    assert constrained.k is taps and set(constrained.state_dict()) == names  # seen, and no parameter of the layer
 
 
 def test_whole_numbers_as_samples():
