@@ -33,7 +33,8 @@ REQUIRED = {"cpu": {"lfilter": 5, "layer": 8, "block": 2.2}, "cuda": {"lfilter":
 BATCH, LENGTH, CHANNELS, ORDER = 16, 4096, 128, 64
 ROWS, SAMPLES = 32, 16384
 DROPOUT = 0.1
-ROUND = 0.1  # seconds of either side
+ROUNDS = {"cpu": 5, "cuda": 20}
+ROUND = {"cpu": 0.4, "cuda": 0.1}  # seconds of either side; on a GPU short, since slow times are short, too
 STRETCH = 0.03  # seconds after which a GPU is waited for
 SLOWER = 1.4  # times the best of a core is slow: at its full speed it is mostly within 1.3, slowed down it takes 1.7 to 2.4
 
@@ -84,7 +85,7 @@ class Row:
         sides, probes = [], []
         for run, calls in zip(self.runs, self.calls):
             times, slow, begin = [], [], time.perf_counter()
-            while time.perf_counter() - begin < ROUND:
+            while len(times) < 3 or time.perf_counter() - begin < ROUND[device]:
                 times.append(clock(run, calls))
                 slow.append(0.0 if device == "cpu" else clock(count))
             sides.append(1e3 * statistics.median(times))
@@ -253,17 +254,18 @@ def show(results, device):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--rounds", type=int, help=f"{ROUNDS['cpu']} on the CPU and {ROUNDS['cuda']} on a GPU unless told")
     parser.add_argument("--json", metavar="FILE", help="write machine, versions and every round here")
     at = parser.parse_args()
     other_work = report.OtherWork()
     torch.manual_seed(0)
     rows = all_rows(at.device)
-    best = measure(rows, at.device, at.rounds)
+    rounds = at.rounds or ROUNDS[at.device]
+    best = measure(rows, at.device, rounds)
     results = [row.result(best) for row in rows]
     kind = torch.cuda.get_device_name() if at.device == "cuda" else f"{torch.get_num_threads()} threads"
     how = ", backward in the loop's thread where not said otherwise" if at.device == "cuda" else ""
-    print(f"forward + backward, float32, {kind}{how}, torch {torch.__version__}; medians of {at.rounds} rounds")
+    print(f"forward + backward, float32, {kind}{how}, torch {torch.__version__}; medians of {rounds} rounds")
     show(results, at.device)
     if at.device == "cuda":
         probes = [one.probe for row in rows for one in row.rounds]
