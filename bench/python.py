@@ -4,8 +4,8 @@ In turns, float32, eager: `rtf.lfilter` beside torchaudio's, `rtf.RTF` beside th
 `rtf.nn.S4Block` beside that block. On a GPU the loop keeps the backward pass in its own thread, for both sides of a row: how
 long a thread takes to be woken is the machine's, not the layer's. Rows with torch's thread, and inside a CUDA graph, follow.
 
-The cores of a virtual machine are often slow, which costs ours more than the peer on a GPU: it waits for the host. Rounds where
-a fixed loop of Python is slow are left out, and where many are, more are run. The ratio of all rounds is printed too.
+The cores of a virtual machine are often slow, which costs ours more than the peer where a GPU waits for the host. Rounds in
+which a fixed loop of Python is slow are left out, and where many are, more are run. The ratio of all rounds is printed too.
 
     PYTHONPATH=build/release/python python bench/python.py [--device cuda] [--json FILE]
 

@@ -78,7 +78,7 @@ std::size_t largest_shared_memory(const char* operation) {
 
 void allow_shared_memory(const char* operation, const void* kernel, std::size_t bytes) {
   if (bytes <= 48 * 1024) return;  // allowed by default
-  // To say it at every launch takes the host half as long as the launch. All threads share what was said last.
+  // To say it at every launch takes the host half as long as the launch. It holds for all threads, and so does this.
   static std::mutex mutex;
   static std::map<std::pair<const void*, int>, std::size_t> allowed;
   const int device = current_device(operation);
