@@ -1,11 +1,12 @@
 """The Python package beside torchaudio and the published layer, forward and backward, on the CPU or on a GPU.
 
 In turns, float32, eager: `rtf.lfilter` beside torchaudio's, `rtf.RTF` beside the published layer, alone and in a block, and
-`rtf.nn.S4Block` beside that block. On a GPU the loop keeps the backward pass in its own thread, for both sides of a row: how
-long a thread takes to be woken is the machine's, not the layer's. Rows with torch's thread, and inside a CUDA graph, follow.
+`rtf.nn.S4Block` beside that block. On a GPU rows inside a CUDA graph follow, and rows with the backward pass in the thread of
+the loop: PyTorch gives it to a thread of its own, which has to be woken at every step, as the loop has to be after it.
 
-The cores of a virtual machine are often slow, which costs ours more than the peer where a GPU waits for the host. Rounds in
-which a fixed loop of Python is slow are left out, and where many are, more are run. The ratio of all rounds is printed too.
+The cores of a virtual machine are often slow, which costs ours more than the peer where a GPU waits for the host. So the rows
+take turns round by round, a fixed loop of Python shows how slow the cores were, and beside the ratio of the medians stands
+the middle half of the rounds' own.
 
     PYTHONPATH=build/release/python python bench/python.py [--device cuda] [--json FILE]
 
@@ -36,7 +37,6 @@ DROPOUT = 0.1
 ROUNDS = {"cpu": 5, "cuda": 20}
 ROUND = {"cpu": 0.4, "cuda": 0.1}  # seconds of either side; on a GPU short, since slow times are short, too
 STRETCH = 0.03  # seconds after which a GPU is waited for
-SLOWER = 1.4  # times its 5th percentile the loop may take: most rounds are within 1.3, or past 1.7
 
 
 class Block(nn.Module):
@@ -92,40 +92,23 @@ class Row:
             probes.append(1e3 * statistics.median(slow))
         self.rounds.append(Round(*sides, max(probes)))
 
-    def counted(self, full_speed):
-        """The rounds on a core at its full speed."""
-        return [one for one in self.rounds if one.probe <= SLOWER * full_speed]
-
-    def result(self, full_speed):
-        """Medians of those that count; of all where they are fewer than three."""
-        counted = self.counted(full_speed)
-        ours, peer = medians(counted if len(counted) >= 3 else self.rounds)
-        our_all, peer_all = medians(self.rounds)
+    def result(self):
+        """Medians of the rounds, and the quarters of their ratios."""
+        ours, peer, _ = (statistics.median(side) for side in zip(*self.rounds))
+        ratios = [one.peer / one.ours for one in self.rounds]
+        low, _, high = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else 3 * ratios
         return {
-            "title": self.title, "unit": "ms", "ours": ours, "peer": peer, "ratio": peer / ours, "required": self.required,
-            "error": self.errors[0], "peer_error": self.errors[1], "counted": len(counted), "ratio_of_all": peer_all / our_all,
+            "title": self.title, "unit": "ms", "ours": ours, "peer": peer, "ratio": peer / ours, "low": low, "high": high,
+            "required": self.required, "error": self.errors[0], "peer_error": self.errors[1],
             "passed": peer / ours >= (self.required or 0) and (self.errors[0] or 0) < 1e-4,
             "rounds": [one._asdict() for one in self.rounds],
         }  # fmt: skip
 
 
-def time_at_full_speed(rows):
-    """ms of the loop that one round in twenty stays below. Where fewer are at full speed, nothing is left out."""
-    probes = sorted(one.probe for row in rows for one in row.rounds)
-    return probes[len(probes) // 20]
-
-
 def measure(rows, device, rounds):
-    """So many rounds of each; of required rows more, until half as many count, up to four times as many."""
-    for number in range(4 * rounds):
-        todo = rows
-        if number >= rounds:
-            full_speed = time_at_full_speed(rows)
-            todo = [row for row in rows if row.required and 2 * len(row.counted(full_speed)) < rounds]
-        if not todo:
-            break
-        report.progress(f"round {number + 1}, {len(todo)} rows")
-        for row in todo:
+    for number in range(rounds):
+        for row in rows:
+            report.progress(f"round {number + 1} of {rounds}: {row.title}")
             row.measure(device)
     report.progress("")
 
@@ -143,10 +126,6 @@ def clock(run, calls=1):
 def count():
     for _ in range(50_000):
         pass
-
-
-def medians(rounds):
-    return [statistics.median(side) for side in list(zip(*rounds))[:2]]
 
 
 def captured(run):
@@ -246,24 +225,20 @@ def all_rows(device):
     others = []
     for row in layer_rows:
         name, _ = row.title.split(",", 1)
+        others.append(Row(f"{name}, backward in the loop's thread", None, *map(in_one_thread, row.runs), *row.errors))
         others.append(Row(f"{name}, in a CUDA graph", None, *map(captured, row.runs), *row.errors))
-        others.append(Row(f"{name}, with torch's thread", None, *row.runs, *row.errors))
-    title = "what is PyTorch's of the S4 block, with torch's thread"
+    title = "S4 block with nothing in the layer's place"
     others.append(Row(title, None, without_layer(device), layer_rows[1].runs[1], None, None))
-    for row in rows:
-        row.runs = tuple(map(in_one_thread, row.runs))
     return rows + others
 
 
-def show(results, device):
-    """The table; of a GPU with what slow cores had left out."""
-    slow = f"{'rounds':>10}{'ratio of all':>14}" if device == "cuda" else ""
-    print(f"{'':<62}{'rtf, ms':>9}{'peer, ms':>10}{'ratio':>8}{'required':>10}{'error':>10}{'of peer':>10}{slow}")
+def show(results):
+    print(f"{'':<66}{'rtf, ms':>9}{'peer, ms':>10}{'ratio':>8}{'middle half':>16}{'required':>10}{'error':>10}{'of peer':>10}")
     for one in results:
-        slow = f"{one['counted']:>5} of{len(one['rounds']):>3}{one['ratio_of_all']:>13.2f}" if device == "cuda" else ""
+        half = f"{one['low']:.2f} to {one['high']:.2f}"
         errors = "".join(f"{'-' if error is None else f'{error:.1e}':>10}" for error in (one["error"], one["peer_error"]))
-        print(f"{one['title']:<62}{one['ours']:>9.3f}{one['peer']:>10.3f}{one['ratio']:>8.2f}{one['required'] or '-':>10}"
-              f"{errors}{slow}")  # fmt: skip
+        print(f"{one['title']:<66}{one['ours']:>9.3f}{one['peer']:>10.3f}{one['ratio']:>8.2f}{half:>16}"
+              f"{one['required'] or '-':>10}{errors}")  # fmt: skip
 
 
 def main():
@@ -276,17 +251,15 @@ def main():
     torch.manual_seed(0)
     rows = all_rows(at.device)
     measure(rows, at.device, at.rounds or ROUNDS[at.device])
-    full_speed = time_at_full_speed(rows)
-    results = [row.result(full_speed) for row in rows]
+    results = [row.result() for row in rows]
     kind = torch.cuda.get_device_name() if at.device == "cuda" else f"{torch.get_num_threads()} threads"
-    how = ", backward in the loop's thread where not said otherwise" if at.device == "cuda" else ""
-    print(f"forward + backward, float32, {kind}{how}, torch {torch.__version__}; medians of rounds")
-    show(results, at.device)
+    print(f"forward + backward, float32, {kind}, torch {torch.__version__}; medians of {len(rows[0].rounds)} rounds")
+    show(results)
     if at.device == "cuda":
-        probes = [one.probe for row in rows for one in row.rounds]
-        print(f"A fixed loop of Python took {full_speed:.2f} ms at full speed, {statistics.median(probes):.2f} on the median, "
-              f"{max(probes):.2f} at most; rounds over {SLOWER * full_speed:.2f} are left out where three remain.")  # fmt: skip
-    about = {**report.machine(torch.get_num_threads(), other_work.cores(), rtf.__version__), "device": kind + how}
+        probes = sorted(one.probe for row in rows for one in row.rounds)
+        print(f"A fixed loop of Python took {probes[0]:.2f} ms at least, {statistics.median(probes):.2f} on the median, "
+              f"{probes[-1]:.2f} at most: it takes longer where the core is slow.")  # fmt: skip
+    about = {**report.machine(torch.get_num_threads(), other_work.cores(), rtf.__version__), "device": kind}
     busy = about["cores_busy_with_other_work"]
     if busy > 0.1:
         print(f"Other programs kept {busy:.2f} cores busy meanwhile: the ratios say little.")
