@@ -34,6 +34,7 @@ REQUIRED = {"cpu": {"lfilter": 5, "layer": 8, "block": 2.2}, "cuda": {"lfilter":
 BATCH, LENGTH, CHANNELS, ORDER = 16, 4096, 128, 64
 ROWS, SAMPLES = 32, 16384
 DROPOUT = 0.1
+BLOCKS = 6  # of the published models; the threads change twice a step, however many there are
 ROUNDS = {"cpu": 5, "cuda": 20}
 ROUND = {"cpu": 0.4, "cuda": 0.1}  # seconds of either side; on a GPU short, since slow times are short, too
 STRETCH = 0.03  # seconds after which a GPU is waited for
@@ -107,8 +108,8 @@ class Row:
 
 def measure(rows, device, rounds):
     for number in range(rounds):
+        report.progress(f"round {number + 1} of {rounds}")
         for row in rows:
-            report.progress(f"round {number + 1} of {rounds}: {row.title}")
             row.measure(device)
     report.progress("")
 
@@ -181,9 +182,10 @@ def filters(order, device):
     return backward(ours, (x, a, b)), backward(peer, (x, a, b)), *(difference(run(), exact) for run in (ours, peer))
 
 
-def layers(device, wrapped, ours_wrapped=None):
-    ours = (ours_wrapped or wrapped)(rtf.RTF(CHANNELS, ORDER, LENGTH, init="montel")).to(device)
-    peer = wrapped(ReleasedLayer(CHANNELS, ORDER, LENGTH)).to(device)
+def layers(device, build, our_build=None):
+    """Of what `build` makes with either layer, which it gets as a function that makes one."""
+    ours = (our_build or build)(lambda: rtf.RTF(CHANNELS, ORDER, LENGTH, init="montel")).to(device)
+    peer = build(lambda: ReleasedLayer(CHANNELS, ORDER, LENGTH)).to(device)
     peer.load_state_dict(ours.state_dict())
     x = torch.randn(BATCH, LENGTH, CHANNELS, device=device, requires_grad=True)
     here = x.detach().cpu().double()
@@ -210,14 +212,18 @@ def all_rows(device):
     else:
         print("torchaudio is not installed: lfilter is left out")
     sizes = f"({BATCH}, {LENGTH}, {CHANNELS}), order {ORDER}"
-    fused = lambda layer: rtf.nn.S4Block(layer, CHANNELS, dropout=DROPOUT)
+    block = lambda layer: Block(layer())
+    fused = lambda layer: rtf.nn.S4Block(layer(), CHANNELS, dropout=DROPOUT)
     layer_rows = [
-        Row(f"layer, {sizes}", required["layer"], *layers(device, lambda layer: layer)),
-        Row(f"S4 block, {sizes}", required["block"], *layers(device, Block)),
-        Row(f"the whole block as rtf.nn.S4Block, {sizes}", required["block"], *layers(device, Block, fused)),
-        Row(f"with norm and residual, {sizes}", None, *layers(device, ResidualBlock)),
+        Row(f"layer, {sizes}", required["layer"], *layers(device, lambda layer: layer())),
+        Row(f"S4 block, {sizes}", required["block"], *layers(device, block)),
+        Row(f"the whole block as rtf.nn.S4Block, {sizes}", required["block"], *layers(device, block, fused)),
+        Row(f"with norm and residual, {sizes}", None, *layers(device, lambda layer: ResidualBlock(layer()))),
     ]
     rows += layer_rows
+    if device == "cuda":
+        deep = lambda layer: nn.Sequential(*(Block(layer()) for _ in range(BLOCKS)))
+        rows.append(Row(f"{BLOCKS} S4 blocks, {sizes}", required["block"], *layers(device, deep)))
     # As the published training script has it; after the errors were computed without.
     torch.backends.cuda.matmul.allow_tf32 = True
     if device == "cpu":
