@@ -2,11 +2,10 @@
 
 In turns, float32, eager: `rtf.lfilter` beside torchaudio's, `rtf.RTF` beside the published layer, alone and in a block, and
 `rtf.nn.S4Block` beside that block. On a GPU rows inside a CUDA graph follow, and rows with the backward pass in the thread of
-the loop: PyTorch gives it to a thread of its own, which has to be woken at every step, as the loop has to be after it.
+the loop: PyTorch gives it to a thread of its own, and both that thread and the loop's have to be woken once a step.
 
-The cores of a virtual machine are often slow, which costs ours more than the peer where a GPU waits for the host. So the rows
-take turns round by round, the ratio is the median of the rounds' own, with the middle half of them beside it, and a fixed
-loop of Python shows how slow the cores were.
+The cores of a virtual machine are often slow for a while. So the rows take turns round by round, the ratio is the median of
+the rounds' own, with the middle half of them beside it, and a fixed loop of Python shows how slow the cores were.
 
     PYTHONPATH=build/release/python python bench/python.py [--device cuda] [--json FILE]
 
@@ -34,9 +33,9 @@ REQUIRED = {"cpu": {"lfilter": 5, "layer": 8, "block": 2.2}, "cuda": {"lfilter":
 BATCH, LENGTH, CHANNELS, ORDER = 16, 4096, 128, 64
 ROWS, SAMPLES = 32, 16384
 DROPOUT = 0.1
-BLOCKS = 6  # of the published models; the threads change twice a step, however many there are
+BLOCKS = 6  # the published models of the Long Range Arena have as many, and norms and residuals between them
 ROUNDS = {"cpu": 5, "cuda": 20}
-ROUND = {"cpu": 0.4, "cuda": 0.1}  # seconds of either side; on a GPU short, since slow times are short, too
+ROUND = {"cpu": 0.4, "cuda": 0.1}  # seconds of either side; on a GPU short, so that both meet the same cores
 STRETCH = 0.03  # seconds after which a GPU is waited for
 
 
@@ -63,7 +62,8 @@ class ResidualBlock(nn.Module):
 
 
 class Round(typing.NamedTuple):
-    """ms of one call on either side, and of a fixed loop of Python meanwhile; 0 on the CPU, where torch's threads slow it."""
+    """ms of one call on either side, and of a fixed loop of Python meanwhile, on the side where it took longer; 0 on the CPU,
+    where torch's threads slow it."""
 
     ours: float
     peer: float
@@ -94,7 +94,7 @@ class Row:
         self.rounds.append(Round(*sides, max(probes)))
 
     def result(self):
-        """Medians of the rounds, and the quarters of their ratios."""
+        """Medians of the rounds, and the quartiles of their ratios."""
         ours, peer, _ = (statistics.median(side) for side in zip(*self.rounds))
         ratios = [one.peer / one.ours for one in self.rounds]
         low, ratio, high = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else 3 * ratios
@@ -183,7 +183,7 @@ def filters(order, device):
 
 
 def layers(device, build, our_build=None):
-    """Of what `build` makes with either layer, which it gets as a function that makes one."""
+    """Runs and errors of build(make_layer), with our layer and the published one; ours by `our_build` where it is given."""
     ours = (our_build or build)(lambda: rtf.RTF(CHANNELS, ORDER, LENGTH, init="montel")).to(device)
     peer = build(lambda: ReleasedLayer(CHANNELS, ORDER, LENGTH)).to(device)
     peer.load_state_dict(ours.state_dict())
@@ -196,7 +196,7 @@ def layers(device, build, our_build=None):
 
 
 def without_layer(device):
-    """The block with nothing in the layer's place: no layer can make it faster than this."""
+    """The block with nothing in the layer's place: PyTorch's share of it."""
     block = Block(nn.Identity()).to(device)
     x = torch.randn(BATCH, LENGTH, CHANNELS, device=device, requires_grad=True)
     return backward(lambda: block(x), (x, *block.parameters()))
@@ -233,7 +233,7 @@ def all_rows(device):
         name, _ = row.title.split(",", 1)
         others.append(Row(f"{name}, backward in the loop's thread", None, *map(in_one_thread, row.runs), *row.errors))
         others.append(Row(f"{name}, in a CUDA graph", None, *map(captured, row.runs), *row.errors))
-    title = "S4 block with nothing in the layer's place"
+    title = "S4 block without a layer: PyTorch's share"
     others.append(Row(title, None, without_layer(device), layer_rows[1].runs[1], None, None))
     return rows + others
 
@@ -247,10 +247,16 @@ def show(results):
               f"{one['required'] or '-':>10}{errors}")  # fmt: skip
 
 
+def at_least_one(text):
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} rounds; at least 1 is needed")
+    return int(text)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--rounds", type=int, help=f"{ROUNDS['cpu']} on the CPU and {ROUNDS['cuda']} on a GPU unless told")
+    parser.add_argument("--rounds", type=at_least_one, help=f"{ROUNDS['cpu']} on the CPU and {ROUNDS['cuda']} on a GPU unless told")
     parser.add_argument("--json", metavar="FILE", help="write machine, versions and every round here")
     at = parser.parse_args()
     other_work = report.OtherWork()
