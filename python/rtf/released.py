@@ -198,7 +198,7 @@ class RTF(nn.Module):
         self._check_length(length)
         x = u.float() if u.dtype == torch.float16 else self._numbers(u)
         wrong = self.quirks == "release" and self.bdir and length % 2 == 1
-        drop = self.dropout
+        ab, h_0, drop = self._registered()
         drops = not isinstance(drop, nn.Dropout) or (drop.training and drop.p > 0)
         others = self._has_other_kernels()
         if drops or wrong or others:
@@ -208,14 +208,21 @@ class RTF(nn.Module):
                 taps = torch.stack((forward, backward.flip(-1)))
             y = ops.release_convolve(x, taps) if wrong else ops.convolve(x, taps, self.bdir)
         else:
-            a, b = (self.ab, None) if self.scalar is None else (self.a, self.ab[self.a_channels :])
-            y, _ = ops.wrapped_convolve(x, a, b, self.h_0, self._points, self.bdir)
+            a, b = (ab, None) if self.scalar is None else (self.a, ab[self.a_channels :])
+            y, _ = ops.wrapped_convolve(x, a, b, h_0, self._points, self.bdir)
         # Past nn.Module's __setattr__, which takes a third of the time of all that Python does here.
         self.__dict__["_used"] = k if drops or others else length
         if self._running is not None and torch.is_grad_enabled():
             self._running = None  # its numbers may be about to change
         found: Tensor = y if y.dtype == u.dtype or not u.is_floating_point() else y.to(u.dtype)
         return found
+
+    def _registered(self) -> tuple[Tensor, Tensor, Any]:
+        """`ab`, `h_0` and `dropout` past nn.Module's __getattr__, which takes longer than PyTorch takes to call the operator.
+        What is not registered under its name, a parametrized one say, is found as ever."""
+        parameters, modules = self._parameters, self._modules
+        ab, h_0, drop = parameters.get("ab"), parameters.get("h_0"), modules.get("dropout")
+        return self.ab if ab is None else ab, self.h_0 if h_0 is None else h_0, self.dropout if drop is None else drop
 
     def _numbers(self, u: Tensor) -> Tensor:
         """Whole numbers in the type of the parameters, anything else as it is."""

@@ -222,6 +222,45 @@ def test_what_scripts_change_counts():
     assert constrained.k is taps and set(constrained.state_dict()) == names  # seen, and no parameter of the layer
 
 
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_numbers_in_place_of_a_parameter_count(bidirectional):
+    """Parametrized ones, those of a network that makes them, and a dropout of one's own: none is registered as the layer
+    made it."""
+    u, bdir = samples(2, 16, 3), dict(bidirectional=bidirectional)
+
+    class Halved(torch.nn.Module):
+        def forward(self, numbers):
+            return 0.5 * numbers
+
+    for name in ("ab", "h_0"):
+        plain, parametrized, given = (rtf.RTF(3, 4, 16, init="montel", **bdir) for _ in range(3))
+        plain.load_state_dict(given.state_dict())
+        parametrized.load_state_dict(given.state_dict())
+        with torch.no_grad():
+            getattr(plain, name).mul_(0.5)
+        torch.nn.utils.parametrize.register_parametrization(parametrized, name, Halved())
+        values = 0.5 * getattr(given, name).detach().clone().requires_grad_()
+        values.retain_grad()
+        delattr(given, name)
+        setattr(given, name, values)
+        for layer in (plain, parametrized, given):
+            layer(u).square().sum().backward()
+            assert error(layer(u), plain(u)) < BOUND
+        wanted = getattr(plain, name).grad
+        assert error(values.grad, wanted) < BOUND
+        assert error(getattr(parametrized.parametrizations, name).original.grad, 0.5 * wanted) < BOUND
+    layer = rtf.RTF(3, 4, 16, init="montel", **bdir)
+    del layer.dropout
+    layer.dropout = lambda k: 2 * k  # no module
+    assert error(layer(u), 2 * plain_like(layer)(u)) < BOUND
+
+
+def plain_like(layer):
+    plain = rtf.RTF(layer.D, layer.N, layer.L, init="montel", bidirectional=layer.bdir)
+    plain.load_state_dict(layer.state_dict())
+    return plain
+
+
 def test_whole_numbers_as_samples():
     layer = rtf.RTF(3, 4, 16, init="montel")
     u = torch.arange(48).reshape(1, 16, 3)
