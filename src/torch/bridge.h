@@ -33,6 +33,9 @@ class Scratch {
 // The type that samples of `type` are computed in: bfloat16 in float32.
 at::ScalarType compute_type(const char* operation, at::ScalarType type);
 
+// to() of the same type, too, takes its way through the dispatcher.
+inline at::Tensor as_type(const at::Tensor& x, at::ScalarType type) { return x.scalar_type() == type ? x : x.to(type); }
+
 // (batch, length, channels) with whatever strides it has.
 template <class T>
 Signal<T> signal(const at::Tensor& tensor) {

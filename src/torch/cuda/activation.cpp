@@ -124,16 +124,16 @@ Pair glu_backward_cuda(const Tensor& dy, const Tensor& z, double p, const Tensor
   const Tensor dz = empty_length_last(in, z.scalar_type());
   auto arguments = arguments_of("glu_backward", z, p, generator, layer, tied, gradient);
   const Tensor values = set_bias("glu_backward", z, bias, arguments);
-  Tensor to_bias = bias ? at::empty_like(values) : at::empty({0}, z.options()), space;
+  Tensor to_bias = bias ? at::empty_like(values) : at::empty({0}, z.options());
   arguments.x = in.data_ptr();
   arguments.dy = gradient.data_ptr();
   arguments.result = dz.data_ptr();
   const Device device(z);
   arguments.stream = device;
   if (dz.numel() > 0) {
-    if (bias) space = workspace(cuda::glu_backward_workspace_bytes(arguments), z);
-    call(
-        [&] { cuda::glu_backward(arguments, bias ? to_bias.data_ptr() : nullptr, bias ? space.data_ptr() : nullptr); });
+    c10::DataPtr space;
+    if (bias) space = workspace(cuda::glu_backward_workspace_bytes(arguments), device);
+    call([&] { cuda::glu_backward(arguments, bias ? to_bias.data_ptr() : nullptr, space.get()); });
   } else {
     to_bias.zero_();
   }

@@ -30,20 +30,25 @@ at::Tensor as_length_last(const at::Tensor& signal);
 // as_result() of values on the GPU, without torch's copy between the two memory orders.
 at::Tensor as_result(const at::Tensor& values, const at::Tensor& x, at::ScalarType type, const Device& device);
 
+// Torch's empty() and empty_strided() on a GPU, past the dispatcher: of a small layer the host asks for as long as the
+// GPU computes.
+at::Tensor empty_on(at::Device device, at::IntArrayRef sizes, at::ScalarType type);
+at::Tensor empty_contiguous(const at::Tensor& like);
+
 // Memory for one call on the current stream, from torch's allocator.
-at::Tensor workspace(std::size_t bytes, const at::Tensor& on);
+c10::DataPtr workspace(std::size_t bytes, const Device& device);
 
 // Memory for one call in pieces: one allocation takes the host as long as a launch.
 class Pieces {
  public:
   // How far from the beginning a new piece lies.
   std::size_t add(std::size_t bytes);
-  void allocate(const at::Tensor& on) { memory_ = workspace(bytes_, on); }
-  void* at(std::size_t piece) const { return static_cast<std::byte*>(memory_.data_ptr()) + piece; }
+  void allocate(const Device& device) { memory_ = workspace(bytes_, device); }
+  void* at(std::size_t piece) const { return static_cast<std::byte*>(memory_.get()) + piece; }
 
  private:
   std::size_t bytes_ = 0;
-  at::Tensor memory_;
+  c10::DataPtr memory_;
 };
 
 // Of the sizes of `signal`, or with so many channels, with the samples of a row side by side.

@@ -45,7 +45,7 @@ ConvolutionArguments::ConvolutionArguments(const char* operation, const Tensor& 
   TORCH_CHECK_VALUE(u_.is_cuda(), "[rtf::", operation, "] u is on ", u_.device(),
                     " and lengths on a GPU; move them to one device");
   u = u_;
-  kernel = kernel_.to(type).contiguous();
+  kernel = as_type(kernel_, type).contiguous();
   if (lengths_) lengths = device_lengths(operation, *lengths_);
   cuts = offsets_of(operation, offsets_, u.size(1));
   int64_t batch = u.size(0), length = u.size(1);
@@ -200,7 +200,7 @@ Tensor convolve_cuda(const Tensor& u, const Tensor& kernel, bool bidirectional, 
     Pieces pieces;
     const Rows in(u, pieces), out(empty_result(u, u.scalar_type()), pieces);
     const std::size_t space = pieces.add(cuda::convolve_workspace_bytes(at.sizes));
-    pieces.allocate(u);
+    pieces.allocate(device);
     cuda::convolve(at.sizes, in.input(), at.kernel.const_data_ptr<float>(), out.rows(), pieces.at(space), device);
     return out.written(device);
   });
@@ -225,7 +225,7 @@ Pair convolve_backward_cuda(const Tensor& dy, const Tensor& u, const Tensor& ker
     Pieces pieces;
     const Rows from(gradient, pieces), in(u, pieces), du(empty_result(u, u.scalar_type()), pieces);
     const std::size_t space = pieces.add(cuda::convolve_backward_workspace_bytes(at.sizes));
-    pieces.allocate(u);
+    pieces.allocate(device);
     cuda::convolve_backward(at.sizes, from.input(), in.input(), at.kernel.const_data_ptr<float>(), du.rows(),
                             dk.mutable_data_ptr<float>(), pieces.at(space), device);
     return {du.written(device), dk.to(kernel.scalar_type())};

@@ -91,9 +91,8 @@ Triple spread_backward_cuda(const Tensor& dy, const Tensor& x, const Tensor& wei
   const Device device(x);
   arguments.stream = device;
   if (gradient.numel() > 0) {
-    const Tensor space = workspace(cuda::spread_backward_workspace_bytes(arguments), x);
-    call(
-        [&] { cuda::spread_backward(arguments, gradient.data_ptr(), dw.data_ptr(), db.data_ptr(), space.data_ptr()); });
+    const c10::DataPtr space = workspace(cuda::spread_backward_workspace_bytes(arguments), device);
+    call([&] { cuda::spread_backward(arguments, gradient.data_ptr(), dw.data_ptr(), db.data_ptr(), space.get()); });
   } else {
     dw.zero_();
     db.zero_();

@@ -155,8 +155,8 @@ Quintuple filter_backward_cuda(const Tensor& dy, const OptionalTensor& dstate, c
                                       .db = numbers(db),
                                       .dh0 = numbers(dh0),
                                       .initial_gradient = dstart.mutable_data_ptr<double>()};
-  const Tensor memory = workspace(cuda::filter_backward_workspace(backward), u);
-  call([&] { cuda::filter_backward(backward, memory.mutable_data_ptr(), device); });
+  const c10::DataPtr memory = workspace(cuda::filter_backward_workspace(backward), device);
+  call([&] { cuda::filter_backward(backward, memory.get(), device); });
   return {as_result(du, u, u.scalar_type(), device), da, db, dh0, dstart};
 }
 

@@ -112,8 +112,8 @@ Tensor kernel_cuda(const Tensor& a, const Tensor& b, const Tensor& h0, int64_t l
     const KernelNumbers in(a_row, b_row, h0_row);
     const auto sizes = in.sizes(length);
     Tensor k = at::empty({b.size(0), length}, b.options().dtype(kernel_type(b)));
-    const Tensor scratch = workspace(cuda::wrapped_kernel_workspace(sizes), b);
-    cuda::wrapped_kernel(sizes, in.a, in.b, in.h0, numbers(k), scratch.data_ptr(), device);
+    const c10::DataPtr scratch = workspace(cuda::wrapped_kernel_workspace(sizes), device);
+    cuda::wrapped_kernel(sizes, in.a, in.b, in.h0, numbers(k), scratch.get(), device);
     return k;
   });
 }
@@ -129,8 +129,8 @@ Triple kernel_backward_cuda(const Tensor& dk, const Tensor& a, const Tensor& b, 
   return call([&]() -> Triple {
     const KernelNumbers in(a_row, b_row, h0), out(da, db, dh0);
     const auto sizes = in.sizes(length);
-    const Tensor scratch = workspace(cuda::wrapped_kernel_vjp_workspace(sizes), b);
-    cuda::wrapped_kernel_vjp(sizes, numbers(gradient), in.a, in.b, out.a, out.b, out.h0, scratch.data_ptr(), device);
+    const c10::DataPtr scratch = workspace(cuda::wrapped_kernel_vjp_workspace(sizes), device);
+    cuda::wrapped_kernel_vjp(sizes, numbers(gradient), in.a, in.b, out.a, out.b, out.h0, scratch.get(), device);
     return {da, db, dh0};
   });
 }

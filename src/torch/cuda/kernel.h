@@ -28,6 +28,4 @@ struct KernelNumbers {
   cuda::KernelSizes sizes(int64_t length) const { return {channels, denominators, order, length}; }
 };
 
-inline at::Tensor empty_contiguous(const at::Tensor& like) { return at::empty(like.sizes(), like.options()); }
-
 }  // namespace rtf::ops

@@ -71,10 +71,10 @@ Triple layer_norm_backward_cuda(const Tensor& dy, const Tensor& x, const Tensor&
   const Device device(x);
   arguments.stream = device;
   if (dx.numel() > 0) {
-    const Tensor space = workspace(cuda::layer_norm_backward_workspace_bytes(arguments), x);
+    const c10::DataPtr space = workspace(cuda::layer_norm_backward_workspace_bytes(arguments), device);
     call([&] {
       cuda::layer_norm_backward(arguments, gradient.data_ptr(), more_dx ? added.data_ptr() : nullptr, dx.data_ptr(),
-                                dw.data_ptr(), db.data_ptr(), space.data_ptr());
+                                dw.data_ptr(), db.data_ptr(), space.get());
     });
   } else {
     dw.zero_();

@@ -1,3 +1,6 @@
+#include <ATen/cuda/EmptyTensor.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+
 #include <exception>
 #include <string>
 #include <utility>
@@ -18,8 +21,17 @@ std::size_t Pieces::add(std::size_t bytes) {
   return std::exchange(bytes_, bytes_ + (bytes + alignment - 1) / alignment * alignment);
 }
 
-at::Tensor workspace(std::size_t bytes, const at::Tensor& on) {
-  return at::empty({static_cast<int64_t>(bytes)}, on.options().dtype(at::kByte));
+at::Tensor empty_on(at::Device device, at::IntArrayRef sizes, at::ScalarType type) {
+  return at::detail::empty_cuda(sizes, type, device, at::MemoryFormat::Contiguous);
+}
+
+at::Tensor empty_contiguous(const at::Tensor& like) {
+  return empty_on(like.device(), like.sizes(), like.scalar_type());
+}
+
+// The device is current while `device` lives.
+c10::DataPtr workspace(std::size_t bytes, const Device&) {
+  return c10::cuda::CUDACachingAllocator::get()->allocate(bytes);
 }
 
 }  // namespace rtf::ops

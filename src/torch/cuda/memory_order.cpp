@@ -2,6 +2,7 @@
 #include "torch/memory_order.h"
 
 #include <ATen/Functions.h>
+#include <ATen/cuda/EmptyTensor.h>
 #include <torch/library.h>
 
 #include "cuda/transpose.h"
@@ -17,7 +18,7 @@ bool can_be_turned(const at::Tensor& x) {
 
 // (batch, columns, rows), contiguous, of (batch, rows, columns), contiguous too: torch's copy takes four times as long.
 at::Tensor turned(const at::Tensor& x, const Device& device) {
-  at::Tensor result = at::empty({x.size(0), x.size(2), x.size(1)}, x.options());
+  const at::Tensor result = empty_on(x.device(), {x.size(0), x.size(2), x.size(1)}, x.scalar_type());
   call([&] {
     cuda::transpose({x.const_data_ptr(), result.mutable_data_ptr(), x.size(0), x.size(1), x.size(2), x.element_size()},
                     device);
@@ -45,7 +46,7 @@ at::Tensor empty_length_last(const at::Tensor& signal, at::ScalarType type, std:
   const int64_t batch = signal.size(0), length = signal.size(1), rows = channels.value_or(signal.size(2));
   // Of a single position both orders are the same memory; these are the strides of a contiguous tensor.
   const int64_t next = length == 1 ? rows : 1;
-  return at::empty_strided({batch, length, rows}, {length * rows, next, length}, signal.options().dtype(type));
+  return at::detail::empty_strided_cuda({batch, length, rows}, {length * rows, next, length}, type, signal.device());
 }
 
 namespace {

@@ -42,18 +42,19 @@ std::optional<Triple> fused(const Tensor& u, const Tensor& a, const OptionalTens
   const Tensor a_rows = a.contiguous(), gains = h0.contiguous();
   const OptionalTensor b_rows = contiguous_or_none(b);
   const KernelNumbers in(a_rows, b_rows, gains);
-  const Tensor k = at::empty({in.channels, length}, a.options().dtype(at::kFloat));
+  const Tensor k = empty_on(u.device(), {in.channels, length}, at::kFloat);
   const ConvolutionArguments at("convolve", u, taps(k, bidirectional), bidirectional, lengths, {});
   if (at.unfused) return {};
   const Tensor rows = keep_rows ? empty_length_last(u, u.scalar_type()) : Tensor();
   return call([&]() -> Triple {
     const auto sizes = in.sizes(length);
     Pieces pieces;
-    const Rows from = keep_rows ? Rows(u, rows) : Rows(u, pieces), to(empty_result(u, u.scalar_type()), pieces);
+    const Tensor y = keep_rows ? empty_contiguous(u) : empty_result(u, u.scalar_type());
+    const Rows from = keep_rows ? Rows(u, rows) : Rows(u, pieces), to(y, pieces);
     // For one step, then for the other.
     const std::size_t space =
         pieces.add(std::max(cuda::wrapped_kernel_workspace(sizes), cuda::convolve_workspace_bytes(at.sizes)));
-    pieces.allocate(u);
+    pieces.allocate(device);
     cuda::wrapped_kernel(sizes, in.a, in.b, in.h0, numbers(k), pieces.at(space), device);
     cuda::convolve(at.sizes, from.input(), k.const_data_ptr<float>(), to.rows(), pieces.at(space), device,
                    /*beside=*/true);
@@ -86,10 +87,10 @@ Quadruple wrapped_convolve_backward_cuda(const Tensor& dy, const Tensor& u, cons
   const Device device(u);
   const ConvolutionArguments at("convolve_backward", u, taps(k, bidirectional), bidirectional, lengths, {});
   if (at.unfused) return composed();
-  const Tensor a_rows = a.contiguous(), gradient = dy.to(u.scalar_type());
+  const Tensor a_rows = a.contiguous(), gradient = as_type(dy, u.scalar_type());
   const OptionalTensor b_rows = contiguous_or_none(b);
   const Tensor da = empty_contiguous(a), dh0 = empty_contiguous(h0);
-  const Tensor db = b ? empty_contiguous(*b) : at::empty({0}, a.options());
+  const Tensor db = b ? empty_contiguous(*b) : empty_on(a.device(), {0}, a.scalar_type());
   return call([&]() -> Quadruple {
     const KernelNumbers in(a_rows, b_rows, h0), out(da, b ? OptionalTensor(db) : b, dh0);
     const auto sizes = in.sizes(k.size(1));
@@ -99,7 +100,7 @@ Quadruple wrapped_convolve_backward_cuda(const Tensor& dy, const Tensor& u, cons
     const std::size_t space = pieces.add(
         std::max(cuda::convolve_backward_workspace_bytes(at.sizes), cuda::wrapped_kernel_vjp_workspace(sizes)));
     const std::size_t to_k = pieces.add(k.nbytes());
-    pieces.allocate(u);
+    pieces.allocate(device);
     auto* dk = static_cast<float*>(pieces.at(to_k));
     cuda::convolve_backward(at.sizes, from.input(), with.input(), at.kernel.const_data_ptr<float>(), to.rows(), dk,
                             pieces.at(space), device);
