@@ -4,10 +4,10 @@ In turns, float32, eager: `rtf.lfilter` beside torchaudio's, `rtf.RTF` beside th
 `rtf.nn.S4Block` beside that block.
 
 PyTorch gives the backward pass of a GPU to a thread of its own: that thread and the loop's wake each other once a step. A
-virtual machine may give a core that sleeps back to its host, and to get it back takes as long as a pass. So cores are kept
-awake on a GPU, by /dev/cpu_dma_latency as latency profiles do, and it is printed how long two threads take to wake each other
-with and without. Rows on cores that may sleep follow, with the backward pass in the thread of the loop too, and rows inside a
-CUDA graph.
+virtual machine may give a core that sleeps back to its host, and to get it back takes as long as a pass. So on a GPU no core
+sleeps, but in the rows that say so: /dev/cpu_dma_latency is held open with a 0 in it, which takes root. It is printed how long
+two threads take to wake each other with and without. Rows with the backward pass in the thread of the loop follow, and rows
+inside a CUDA graph.
 
 The cores of a virtual machine are often slow for a while. So the rows take turns round by round, the ratio is the median of
 the rounds' own, with the middle half of them beside it, and a fixed loop of Python shows how slow the cores were.
@@ -21,11 +21,8 @@ import argparse
 import contextlib
 import copy
 import json
-import os
 import statistics
-import struct
 import sys
-import threading
 import time
 import typing
 from pathlib import Path
@@ -37,6 +34,7 @@ import report
 import rtf
 from peers import torch_filter
 from peers.torch_layer import ReleasedLayer
+from waking import Waking, kept_awake
 
 REQUIRED = {"cpu": {"lfilter": 5, "layer": 8, "block": 2.2}, "cuda": {"lfilter": 10, "layer": 5, "block": 3.5}}
 BATCH, LENGTH, CHANNELS, ORDER = 16, 4096, 128, 64
@@ -46,7 +44,7 @@ BLOCKS = 6  # the published models of the Long Range Arena have as many, and nor
 ROUNDS = {"cpu": 5, "cuda": 20}
 ROUND = {"cpu": 0.4, "cuda": 0.1}  # seconds of either side; on a GPU short, so that both meet the same cores
 STRETCH = 0.03  # seconds after which a GPU is waited for
-LATENCY = "/dev/cpu_dma_latency"  # microseconds that a core may take to wake, as long as the file is held open
+SLEEP = "cores may sleep"
 
 
 class Block(nn.Module):
@@ -83,13 +81,14 @@ class Round(typing.NamedTuple):
 class Row:
     """One line of the table: ours and the peer's, and how far the outputs of both are from the exact ones."""
 
-    def __init__(self, title, required, ours, peer, error, peer_error, awake=False):
+    def __init__(self, title, required, ours, peer, error, peer_error):
         self.title, self.required, self.runs, self.errors = title, required, (ours, peer), (error, peer_error)
-        self.awake, self.rounds = awake, []
+        self.awake, self.rounds = False, []
 
     def measure(self, device):
         """One more round; ours goes first in every second."""
-        with kept_awake() if self.awake else contextlib.nullcontext():
+        asked = device == "cuda" and not self.title.endswith(SLEEP)
+        with kept_awake() if asked else contextlib.nullcontext(False) as self.awake:
             self.measure_now(device)
 
     def measure_now(self, device):
@@ -114,7 +113,7 @@ class Row:
         low, ratio, high = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else 3 * ratios
         return {
             "title": self.title, "unit": "ms", "ours": ours, "peer": peer, "ratio": ratio, "low": low, "high": high,
-            "required": self.required, "cores_kept_awake": self.awake, "error": self.errors[0], "peer_error": self.errors[1],
+            "required": self.required, "asked_to_stay_awake": self.awake, "error": self.errors[0], "peer_error": self.errors[1],
             "passed": ratio >= (self.required or 0) and (self.errors[0] or 0) < 1e-4,
             "rounds": [one._asdict() for one in self.rounds],
         }  # fmt: skip
@@ -141,46 +140,6 @@ def clock(run, calls=1):
 def count():
     for _ in range(50_000):
         pass
-
-
-def can_be_kept_awake():
-    return os.access(LATENCY, os.W_OK)
-
-
-@contextlib.contextmanager
-def kept_awake():
-    """No core sleeps meanwhile, where the machine allows to ask for that."""
-    if not can_be_kept_awake():
-        yield
-        return
-    with open(LATENCY, "wb", buffering=0) as file:
-        file.write(struct.pack("i", 0))
-        yield
-
-
-def waking():
-    """Microseconds until a thread that slept for half a millisecond has woken and has woken this one, the median of many."""
-    times, (asleep, ring), (answered, answer) = [], os.pipe(), os.pipe()
-
-    def reply():
-        while os.read(asleep, 1) == b"r":
-            os.write(answer, b"r")
-
-    thread = threading.Thread(target=reply)
-    thread.start()
-    for _ in range(500):
-        until = time.perf_counter() + 5e-4
-        while time.perf_counter() < until:
-            pass
-        start = time.perf_counter()
-        os.write(ring, b"r")
-        os.read(answered, 1)
-        times.append(1e6 * (time.perf_counter() - start))
-    os.write(ring, b"e")
-    thread.join()
-    for end in (asleep, ring, answered, answer):
-        os.close(end)
-    return statistics.median(times)
 
 
 def captured(run):
@@ -258,45 +217,46 @@ def without_layer(device):
 
 def all_rows(device):
     """What is measured, and nothing of it yet."""
-    required, on_gpu = REQUIRED[device], device == "cuda"
+    required = REQUIRED[device]
     rows = []
     if torch_filter.lfilter is not None:
         for order in (8, 64):
             title = f"lfilter, ({ROWS}, {SAMPLES}), order {order}"
-            rows.append(Row(title, required["lfilter"], *filters(order, device), awake=on_gpu))
+            rows.append(Row(title, required["lfilter"], *filters(order, device)))
     else:
         print("torchaudio is not installed: lfilter is left out")
     sizes = f"({BATCH}, {LENGTH}, {CHANNELS}), order {ORDER}"
     block = lambda layer: Block(layer())
     fused = lambda layer: rtf.nn.S4Block(layer(), CHANNELS, dropout=DROPOUT)
     layer_rows = [
-        Row(f"layer, {sizes}", required["layer"], *layers(device, lambda layer: layer()), awake=on_gpu),
-        Row(f"S4 block, {sizes}", required["block"], *layers(device, block), awake=on_gpu),
-        Row(f"the whole block as rtf.nn.S4Block, {sizes}", required["block"], *layers(device, block, fused), awake=on_gpu),
-        Row(f"with norm and residual, {sizes}", None, *layers(device, lambda layer: ResidualBlock(layer())), awake=on_gpu),
+        Row(f"layer, {sizes}", required["layer"], *layers(device, lambda layer: layer())),
+        Row(f"S4 block, {sizes}", required["block"], *layers(device, block)),
+        Row(f"the whole block as rtf.nn.S4Block, {sizes}", required["block"], *layers(device, block, fused)),
+        Row(f"with norm and residual, {sizes}", None, *layers(device, lambda layer: ResidualBlock(layer()))),
     ]
-    rows += layer_rows
-    if on_gpu:
+    if device == "cuda":
         deep = lambda layer: nn.Sequential(*(Block(layer()) for _ in range(BLOCKS)))
-        rows.append(Row(f"{BLOCKS} S4 blocks, {sizes}", required["block"], *layers(device, deep), awake=True))
+        layer_rows.append(Row(f"{BLOCKS} S4 blocks, {sizes}", required["block"], *layers(device, deep)))
+    rows += layer_rows
     # As the published training script has it; after the errors were computed without.
     torch.backends.cuda.matmul.allow_tf32 = True
-    if not on_gpu:
-        return rows
-    others, alone, peer = [], without_layer(device), layer_rows[1].runs[1]
-    for row in rows[-len(layer_rows) - 1 :]:
-        others.append(Row(f"{name_of(row)}, cores may sleep", None, *row.runs, *row.errors))
-    for row in layer_rows:
-        one_thread, graphs = map(in_one_thread, row.runs), map(captured, row.runs)
-        others.append(Row(f"{name_of(row)}, backward in the loop's thread, cores may sleep", None, *one_thread, *row.errors))
-        others.append(Row(f"{name_of(row)}, in a CUDA graph", None, *graphs, *row.errors))
-    others.append(Row("S4 block without a layer: PyTorch's share", None, alone, peer, None, None, awake=True))
-    others.append(Row("S4 block without a layer, cores may sleep", None, alone, peer, None, None))
-    return rows + others
+    return rows + other_rows(layer_rows, device) if device == "cuda" else rows
 
 
-def name_of(row):
-    return row.title.split(",", 1)[0]
+def other_rows(layer_rows, device):
+    """The same in other ways to run them, and the block without a layer."""
+    title = "S4 block without a layer: PyTorch's share"
+    alone = Row(title, None, without_layer(device), layer_rows[1].runs[1], None, None)
+    rows = [alone]
+    for row in layer_rows[:-1]:
+        rows.append(same(row, "backward in the loop's thread", in_one_thread))
+        rows.append(same(row, "in a CUDA graph", captured))
+    return rows + [same(row, SLEEP, lambda run: run) for row in [*layer_rows, alone]]
+
+
+def same(row, how, changed):
+    """This row's runs, changed."""
+    return Row(f"{row.title.split(',', 1)[0]}, {how}", None, *map(changed, row.runs), *row.errors)
 
 
 def show(results):
@@ -324,25 +284,21 @@ def main():
     other_work = report.OtherWork()
     torch.manual_seed(0)
     rows = all_rows(at.device)
-    if at.device == "cuda":
-        sleepy = waking()
-        with kept_awake():
-            awake = waking()
+    wakes = Waking.measure() if at.device == "cuda" else None
     measure(rows, at.device, at.rounds or ROUNDS[at.device])
     results = [row.result() for row in rows]
     kind = torch.cuda.get_device_name() if at.device == "cuda" else f"{torch.get_num_threads()} threads"
-    print(f"forward + backward, float32, {kind}, torch {torch.__version__}; medians of {len(rows[0].rounds)} rounds")
+    how = f"; no core sleeps but where '{SLEEP}' stands" if wakes and wakes.asked else ""
+    print(f"forward + backward, float32, {kind}, torch {torch.__version__}; medians of {len(rows[0].rounds)} rounds{how}")
     show(results)
     if at.device == "cuda":
         probes = sorted(one.probe for row in rows for one in row.rounds)
         print(f"A fixed loop of Python took {probes[0]:.2f} ms at least, {statistics.median(probes):.2f} on the median, "
               f"{probes[-1]:.2f} at most: it takes longer where the core is slow.")  # fmt: skip
-        print(f"Two threads took {sleepy:.0f} us to wake each other where cores may sleep, {awake:.0f} us on cores kept awake.")
-        if not can_be_kept_awake():
-            print(f"No core was kept awake: {LATENCY} cannot be written. As root it can.")
+        wakes.show()
     about = {**report.machine(torch.get_num_threads(), other_work.cores(), rtf.__version__), "device": kind}
     if at.device == "cuda":
-        about["waking_us"] = {"cores_may_sleep": sleepy, "cores_kept_awake": awake}
+        about["waking_us"] = wakes._asdict()
     busy = about["cores_busy_with_other_work"]
     if busy > 0.1:
         print(f"Other programs kept {busy:.2f} cores busy meanwhile: the ratios say little.")

@@ -78,6 +78,8 @@ class RTF(nn.Module):
     True
     """
 
+    _names_of_class: tuple[str, ...] = ()
+
     def __init__(
         self,
         d_model: int,
@@ -198,7 +200,7 @@ class RTF(nn.Module):
         self._check_length(length)
         x = u.float() if u.dtype == torch.float16 else self._numbers(u)
         wrong = self.quirks == "release" and self.bdir and length % 2 == 1
-        ab, h_0, drop = self._registered()
+        drop = self._get("dropout", self._modules)
         drops = not isinstance(drop, nn.Dropout) or (drop.training and drop.p > 0)
         others = self._has_other_kernels()
         if drops or wrong or others:
@@ -208,8 +210,10 @@ class RTF(nn.Module):
                 taps = torch.stack((forward, backward.flip(-1)))
             y = ops.release_convolve(x, taps) if wrong else ops.convolve(x, taps, self.bdir)
         else:
-            a, b = (ab, None) if self.scalar is None else (self.a, ab[self.a_channels :])
-            y, _ = ops.wrapped_convolve(x, a, b, h_0, self._points, self.bdir)
+            ab, b = self._get("ab", self._parameters), None
+            if self.scalar is not None:
+                ab, b = self.a, ab[self.a_channels :]
+            y, _ = ops.wrapped_convolve(x, ab, b, self._get("h_0", self._parameters), self._points, self.bdir)
         # Past nn.Module's __setattr__, which takes a third of the time of all that Python does here.
         self.__dict__["_used"] = k if drops or others else length
         if self._running is not None and torch.is_grad_enabled():
@@ -217,12 +221,16 @@ class RTF(nn.Module):
         found: Tensor = y if y.dtype == u.dtype or not u.is_floating_point() else y.to(u.dtype)
         return found
 
-    def _registered(self) -> tuple[Tensor, Tensor, Any]:
-        """`ab`, `h_0` and `dropout` past nn.Module's __getattr__, which takes longer than PyTorch takes to call the operator.
-        What is not registered under its name, a parametrized one say, is found as ever."""
-        parameters, modules = self._parameters, self._modules
-        ab, h_0, drop = parameters.get("ab"), parameters.get("h_0"), modules.get("dropout")
-        return self.ab if ab is None else ab, self.h_0 if h_0 is None else h_0, self.dropout if drop is None else drop
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._names_of_class = tuple(name for name in ("ab", "h_0", "dropout") if hasattr(cls, name))
+
+    def _get(self, name: str, registered: dict[str, Any]) -> Any:
+        """getattr, but what is `registered` without nn.Module's __getattr__: Python comes to that by an error that it raises and
+        catches, and takes ten times as long as for other names."""
+        if name in registered and name not in self.__dict__ and name not in self._names_of_class:
+            return registered[name]
+        return getattr(self, name)
 
     def _numbers(self, u: Tensor) -> Tensor:
         """Whole numbers in the type of the parameters, anything else as it is."""

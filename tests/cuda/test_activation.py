@@ -156,6 +156,7 @@ def test_refusals(cuda_ops):
     x, numbers = torch.zeros(2, 4, 6, device="cuda"), generator("cuda")
     for run, message in [
         (lambda: cuda_ops.dropout(x, 0.5, generator(), 0), r"\[rtf::dropout\] the generator is on cpu and x on cuda:0"),
+        (lambda: cuda_ops.gelu(x.cpu(), 0.5, numbers, 0), r"\[rtf::gelu\] the generator is on cuda:0 and x on cpu"),
         (lambda: cuda_ops.dropout(x, 1.0, numbers, 0), r"\[rtf::dropout\] p is 1"),
         (lambda: cuda_ops.gelu(x[0], 0.5, numbers, 0, True), r"\[rtf::gelu\] x has shape \[4, 6\]"),
         (lambda: cuda_ops.gelu(x, 0.5, numbers.float(), 0), r"\[rtf::gelu\] the generator has shape"),

@@ -224,8 +224,7 @@ def test_what_scripts_change_counts():
 
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_numbers_in_place_of_a_parameter_count(bidirectional):
-    """Parametrized ones, those of a network that makes them, and a dropout of one's own: none is registered as the layer
-    made it."""
+    """Parametrized ones, and those of a network that makes them."""
     u, bdir = samples(2, 16, 3), dict(bidirectional=bidirectional)
 
     class Halved(torch.nn.Module):
@@ -249,16 +248,45 @@ def test_numbers_in_place_of_a_parameter_count(bidirectional):
         wanted = getattr(plain, name).grad
         assert error(values.grad, wanted) < BOUND
         assert error(getattr(parametrized.parametrizations, name).original.grad, 0.5 * wanted) < BOUND
-    layer = rtf.RTF(3, 4, 16, init="montel", **bdir)
-    del layer.dropout
-    layer.dropout = lambda k: 2 * k  # no module
-    assert error(layer(u), 2 * plain_like(layer)(u)) < BOUND
 
 
-def plain_like(layer):
-    plain = rtf.RTF(layer.D, layer.N, layer.L, init="montel", bidirectional=layer.bdir)
-    plain.load_state_dict(layer.state_dict())
-    return plain
+def test_what_a_subclass_puts_in_place_of_numbers_and_dropout_counts():
+    u, plain = samples(2, 16, 3), rtf.RTF(3, 4, 16, init="montel")
+
+    class Louder(rtf.RTF):
+        def dropout(self, k):
+            return 2 * k
+
+    class Kept(rtf.RTF):
+        @property
+        def h_0(self):
+            return 2 * self._parameters["h_0"]
+
+        @property
+        def ab(self):
+            return 0.5 * self._parameters["ab"]
+
+        def __setattr__(self, name, value):
+            if name in ("ab", "h_0"):
+                self._parameters[name] = value
+            else:
+                super().__setattr__(name, value)
+
+    class Taps(rtf.RTF):
+        def get_k(self, L=None):
+            return self.taps[:, :L]
+
+    kept, taps = Kept(3, 4, 16, init="montel"), Taps(3, 4, 16)
+    taps.taps = torch.nn.Parameter(torch.randn(3, 16))
+    del taps.ab, taps.h_0
+    for layer in (kept, taps):
+        assert error(layer(u), direct_sums(layer.get_k(), u)) < BOUND and error(layer.get_k(), plain.get_k()) > 1e-2
+    louder, without_module, beside_module = Louder(3, 4, 16), rtf.RTF(3, 4, 16), rtf.RTF(3, 4, 16)
+    del without_module.dropout
+    without_module.dropout = beside_module.__dict__["dropout"] = lambda k: 2 * k
+    for layer in (louder, without_module, beside_module):
+        layer.load_state_dict(plain.state_dict())
+        assert error(layer(u), 2 * plain(u)) < BOUND
 
 
 def test_whole_numbers_as_samples():

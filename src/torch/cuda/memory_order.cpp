@@ -2,7 +2,6 @@
 #include "torch/memory_order.h"
 
 #include <ATen/Functions.h>
-#include <ATen/cuda/EmptyTensor.h>
 #include <torch/library.h>
 
 #include "cuda/transpose.h"
@@ -46,7 +45,7 @@ at::Tensor empty_length_last(const at::Tensor& signal, at::ScalarType type, std:
   const int64_t batch = signal.size(0), length = signal.size(1), rows = channels.value_or(signal.size(2));
   // Of a single position both orders are the same memory; these are the strides of a contiguous tensor.
   const int64_t next = length == 1 ? rows : 1;
-  return at::detail::empty_strided_cuda({batch, length, rows}, {length * rows, next, length}, type, signal.device());
+  return at::empty_strided({batch, length, rows}, {length * rows, next, length}, signal.options().dtype(type));
 }
 
 namespace {
