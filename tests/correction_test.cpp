@@ -97,6 +97,14 @@ TEST(Correction, RefusesInItsOwnName) {
   rtf::testing::expect_refusal("[rtf::wrap] a[0][0] is nan", [&] { rtf::wrap(tf, 8); });
 }
 
+TEST(Correction, RefusesPolesOnRootsOfUnity) {
+  TransferFunction tf = rtf::make_coefficients(1, 1, 1);
+  tf.a = {1.0};  // a pole at -1, and (-1)^8 = 1
+  tf.b = {1.0};
+  rtf::testing::expect_refusal("[rtf::wrap] denominator 0 vanishes", [&] { rtf::wrap(tf, 8); });
+  EXPECT_NO_THROW(rtf::wrap(tf, 7));
+}
+
 TEST(Correction, RefusesWhatRoundingWouldDrown) {
   TransferFunction tf = rtf::make_coefficients(1, 1, 1);
   tf.a = {-1.5};

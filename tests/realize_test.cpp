@@ -111,6 +111,45 @@ TEST(Realize, RefusesOrStabilizes) {
   expect_refusal("length is 0", [&] { realize(tf, 0); });
 }
 
+// Low passes of order 2 n whose poles lie as close to 1 as `width`: with n = 6 and 0.01 coefficients keep no digit.
+std::vector<System> narrow(std::size_t pairs, double width) {
+  ZeroPoleGain zpk;
+  zpk.gain = 1;
+  SecondOrderSections sos;
+  for (std::size_t i = 1; i <= pairs; ++i) {
+    const auto pole = std::polar(1 - width * static_cast<double>(i), width * static_cast<double>(pairs + 1 - i));
+    zpk.poles.insert(zpk.poles.end(), {pole, std::conj(pole)});
+    zpk.zeros.insert(zpk.zeros.end(), 2, -1.0);
+    zpk.gain *= std::norm(1.0 - pole) / 4;
+    sos.sections.push_back({std::norm(1.0 - pole), 2 * std::norm(1.0 - pole), std::norm(1.0 - pole), 4,
+                            -8 * pole.real(), 4 * std::norm(pole)});
+  }
+  return {zpk, sos};
+}
+
+TEST(Realize, KeepsSectionsThatCoefficientsDoNotHold) {
+  constexpr std::size_t length = 1024;
+  for (const DataType precision : {DataType::f32, DataType::f64})
+    for (const System& channel : narrow(6, 0.01)) {
+      const Realized result = realize(std::span(&channel, 1), length, precision);
+      EXPECT_EQ(result.layer.realization.index(), 1u);  // sections
+      EXPECT_EQ(result.layer.precision, DataType::f64);
+      EXPECT_LE(result.layer.error, precision == DataType::f32 ? 1e-5 : 1e-10);
+    }
+  // Of what coefficients hold, the cheapest; channels of different orders together.
+  const System wide = narrow(1, 0.2)[0], wider = narrow(2, 0.2)[0];
+  const System channels[] = {wide, wider};
+  EXPECT_EQ(realize(channels, length, DataType::f64).layer.realization.index(), 0u);  // companion
+  const System both[] = {narrow(6, 0.01)[1], narrow(1, 0.2)[1]};
+  const auto sections =
+      std::get<std::vector<SecondOrderSections>>(realize(both, length, DataType::f64).layer.realization);
+  ASSERT_EQ(sections.size(), 2u);
+  EXPECT_EQ(sections[0].sections.size(), sections[1].sections.size());
+  const System unstable = SecondOrderSections{{{1, 0, 0, 1, -2.5, 1}}};
+  expect_refusal("channel 0 has a pole of modulus 2", [&] { realize(std::span(&unstable, 1), length, DataType::f64); });
+  expect_refusal("length is 0", [&] { realize(channels, 0, DataType::f64); });
+}
+
 TEST(Realize, TakesTheFormThatIsAskedFor) {
   RandomModels random(3);
   const TransferFunction tf = expanded_poles(random, 3, 6, 0.9);

@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "rtf/conversion.h"
 #include "rtf/executor.h"
 #include "rtf/model_file.h"
 #include "rtf/stabilize.h"
@@ -52,6 +54,11 @@ Realized realize(const TransferFunction& tf, std::size_t length, const RealizeOp
 
 // The kernel is Algorithm 1's: the numerator is corrected first.
 Realized realize(const TrainedTransferFunction& trained, const RealizeOptions& options = {},
+                 Executor& executor = default_executor());
+
+// One channel each, of any form. Where coefficients hold them a tenth of the bound, these; else their sections, in
+// float64 whatever the precision: a narrow filter's factors fit doubles, its coefficients may not.
+Realized realize(std::span<const System> channels, std::size_t length, DataType precision,
                  Executor& executor = default_executor());
 
 }  // namespace rtf

@@ -60,6 +60,9 @@ def called(operation: str, part: Callable[..., R], *args: Any) -> R:
         raise type(error)(f"[rtf::{operation}{mark}{rest}") from None
 
 
+_LARGEST = 2**53  # whole number that the library takes
+
+
 def as_array(value: Any) -> NDArray[Any]:
     """An array; of a tensor its numbers, wherever it lies, without its gradient."""
     if not has_tensor((value,)) or isinstance(value, tuple | list):
@@ -82,9 +85,9 @@ def named_array(operation: str, name: str, value: Any) -> NDArray[Any]:
 def samples(operation: str, name: str, value: Any) -> NDArray[Any]:
     """A contiguous array of float32 where it is that, else of float64."""
     array = named_array(operation, name, value)
-    if array.dtype != np.float32:
-        array = numbers(operation, name, array)
-    return np.asarray(array, order="C")
+    if array.dtype.kind == "f" and array.dtype.itemsize == 4:
+        return np.asarray(array, dtype=np.float32, order="C")  # of either byte order
+    return numbers(operation, name, array)
 
 
 def numbers(operation: str, name: str, value: Any) -> NDArray[np.float64]:
@@ -115,7 +118,23 @@ def count(operation: str, name: str, value: Any, lowest: int = 1) -> int:
         raise ValueError(f"[rtf::{operation}] {name} is {value!r}; a whole number is needed") from None
     if number < lowest:
         raise ValueError(f"[rtf::{operation}] {name} is {number}; at least {lowest} is needed")
+    if number > _LARGEST:
+        raise ValueError(f"[rtf::{operation}] {name} is {number}; at most 2^53 can be asked for")
     return number
+
+
+def flag(operation: str, name: str, value: Any) -> bool:
+    """True or False, NumPy's too, or 1 or 0."""
+    if isinstance(value, bool | np.bool_ | int | np.integer) and value in (0, 1):
+        return bool(value)
+    raise ValueError(f"[rtf::{operation}] {name} is {value!r}; True or False is needed")
+
+
+def text(operation: str, name: str, value: Any) -> str:
+    """A name, one of those that the library knows; which, it says itself."""
+    if not isinstance(value, str):
+        raise ValueError(f"[rtf::{operation}] {name} is {value!r}; a name is needed")
+    return value
 
 
 def is_form(value: Any) -> bool:

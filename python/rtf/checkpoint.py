@@ -60,6 +60,8 @@ def load(path: str | os.PathLike[str], *, checkpoint: str = "best") -> SequenceM
     >>> model.vocabulary == stream.vocabulary
     True
     """
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"[rtf::load] path is a {type(path).__name__}; that of a run's folder or of a file is needed")
     file = Path(path)
     if file.is_dir():
         file = file / "checkpoints" / f"{checkpoint}.safetensors"

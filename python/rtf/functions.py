@@ -30,6 +30,7 @@ from ._dispatch import (
     check_finite,
     check_lfilter,
     count,
+    flag,
     is_form,
     numbers,
     packed,
@@ -37,6 +38,7 @@ from ._dispatch import (
     samples,
     states,
     tensors_too,
+    text,
     unpacked,
 )
 from .forms import Array, Filter, PolynomialRatio, TrainedTransferFunction, TransferFunction, _HasTransferFunction
@@ -70,6 +72,14 @@ def lfilter(
     -------
     y : like x
     zf : float64 (..., order), only with return_zf
+
+    Notes
+    -----
+    Rounding errors are in proportion to the largest sample around: orders beyond some hundreds go by way of transforms. For
+    the same reason a sample that is nan or infinite makes more than those after it nan: the others of its block, or of its
+    transform. A form other than `TransferFunction` and `PolynomialRatio` becomes coefficients first, which do not hold the
+    poles and zeros of narrow filters of high order: a warning says so, or the filter is refused; `rtf.Stream` runs such a
+    filter as sections, and `kernel` has its kernel for `convolve`.
 
     Raises
     ------
@@ -119,7 +129,7 @@ def lfilter(
     if zi is not None:
         order = max(np.shape(a)[-1:] + np.shape(b)[-1:], default=0) - (h0 is None)
         zi = states("lfilter", "zi", zi, (*x.shape[:-1], max(order, 0)))
-    y, zf = _core.lfilter(x, a, b, h0, zi, return_zf)
+    y, zf = _core.lfilter(x, a, b, h0, zi, flag("lfilter", "return_zf", return_zf))
     return (y, zf) if return_zf else y
 
 
@@ -158,7 +168,7 @@ def kernel(a: Array | Filter, b: Array = None, h0: Array = None, *, length: int,
     >>> rtf.kernel(rtf.ZeroPoleGain(zeros=[-0.5], poles=[0.5], gain=2), length=4)
     array([2. , 2. , 1. , 0.5])
     """
-    found = _core.kernel(packed("kernel", a, b, h0), count("kernel", "length", length), method)
+    found = _core.kernel(packed("kernel", a, b, h0), count("kernel", "length", length), text("kernel", "method", method))
     single = b is not None and all(np.asarray(v).dtype == np.float32 for v in (a, b, h0) if v is not None)
     return found.astype(np.float32) if single else found
 
@@ -189,6 +199,7 @@ def convolve(x: Array, kernel: Array, *, bidirectional: bool = False) -> Array:
     >>> rtf.convolve([1.0, 2, 3, 4], [[1, 0.5], [10, 0]], bidirectional=True)
     array([21. , 32.5, 44. ,  5.5])
     """
+    bidirectional = flag("convolve", "bidirectional", bidirectional)
     x = samples("convolve", "x", x)
     taps = np.asarray(numbers("convolve", "kernel", kernel), dtype=x.dtype)
     check_convolve(x.shape, taps.shape, bidirectional)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._dispatch import count, is_form, numbers, packed, tensors_too
+from ._dispatch import count, flag, is_form, numbers, packed, tensors_too
 from .forms import Array, Filter
 
 __all__ = ["freqz", "group_delay", "poles"]
@@ -102,7 +102,7 @@ def group_delay(
 def grid(operation: str, points: int | Array, whole: bool) -> Array:
     """The angles that `points` and `whole` stand for."""
     if np.ndim(points) == 0:
-        return _core.angle_grid(count(operation, "points", points), whole)
+        return _core.angle_grid(count(operation, "points", points), flag(operation, "whole", whole))
     angles = numbers(operation, "points", points)
     check_angles(operation, angles.shape, whole)
     return angles

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
-from ._dispatch import as_array, given, is_form, numbers, packed_filter
+from ._dispatch import as_array, given, is_form, numbers, packed_filter, text
 from .forms import Filter
 
 __all__ = ["Stream"]
@@ -26,7 +26,8 @@ class Stream:
     ----------
     source : path of a model file, or a filter of `rtf.forms`, or a layer
         The channels of a filter become inputs and outputs. It has to be stable, and is run by the cheapest recurrence
-        whose measured error holds 1e-5 in float32, 1e-10 in float64.
+        whose measured error holds 1e-5 in float32, 1e-10 in float64; poles and zeros or sections whose coefficients do not
+        hold that, as sections in float64.
     precision : {'f32', 'f64'}, optional
         Of a filter, 'f64' unless said; a model file has its own.
 
@@ -51,13 +52,14 @@ class Stream:
             raise ValueError("[rtf::stream] a bidirectional layer has no recurrence: it sees the whole sequence")
         source = given(source)
         if is_form(source):
-            self._stream = _core.filter_stream(packed_filter("stream", source), precision or "f64")
+            precision = "f64" if precision is None else text("stream", "precision", precision)
+            self._stream = _core.filter_stream(packed_filter("stream", source), precision)
+        elif not isinstance(source, str | os.PathLike):
+            raise ValueError(f"[rtf::stream] source is a {type(source).__name__}; a path or a filter of rtf.forms is needed")
         elif precision is not None:
             raise ValueError("[rtf::stream] precision is for a filter; a model file has its own")
-        elif isinstance(source, str | os.PathLike):
-            self._stream = _core.load_stream(os.fspath(source))
         else:
-            raise ValueError(f"[rtf::stream] source is a {type(source).__name__}; a path or a filter of rtf.forms is needed")
+            self._stream = _core.load_stream(os.fspath(source))
 
     @property
     def inputs(self) -> int:
@@ -111,6 +113,8 @@ class Stream:
 
     def restore(self, state: bytes) -> None:
         """Goes on from a saved state; one of another model is refused, and nothing changes."""
+        if not isinstance(state, bytes):
+            raise ValueError(f"[rtf::stream::restore] the state is a {type(state).__name__}; the bytes of save() are needed")
         self._stream.restore(state)
 
     def fork(self) -> Stream:

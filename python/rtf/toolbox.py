@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from ._dispatch import count, numbers, packed_filter, tensors_too, unpacked
+from ._dispatch import count, flag, numbers, packed_filter, tensors_too, text, unpacked
 from .forms import Array, Filter
 
 __all__ = ["ConversionReport", "Fit", "Reduction", "Stabilized",
@@ -117,7 +117,11 @@ def convert(
     array([-1.2 ,  0.81])
     """
     converted, reports, lines = _core.convert(
-        packed_filter("convert", filter), to, feed_through, method, count("convert", "report_length", report_length)
+        packed_filter("convert", filter),
+        text("convert", "to", to),
+        text("convert", "feed_through", feed_through),
+        text("convert", "method", method),
+        count("convert", "report_length", report_length),
     )
     for line in lines:
         warnings.warn(line, RuntimeWarning, stacklevel=3)
@@ -160,7 +164,11 @@ def fit(kernel: Array, order: int, *, method: str = "iterative", shared: bool = 
     array([-1.2 ,  0.81])
     """
     found, error, radius, hankel = _core.fit(
-        numbers("fit", "kernel", kernel), count("fit", "order", order, 0), method, shared, to
+        numbers("fit", "kernel", kernel),
+        count("fit", "order", order, 0),
+        text("fit", "method", method),
+        flag("fit", "shared", shared),
+        text("fit", "to", to),
     )
     return Fit(unpacked(found), error, radius, hankel)
 
@@ -189,7 +197,8 @@ def reduce(filter: Filter, order: int, *, to: str = "tf") -> Reduction:
     >>> reduced.error.round(4), reduced.bound.round(4)
     (array([0.2574]), array([0.4958]))
     """
-    found, error, bound, hankel = _core.reduce(packed_filter("reduce", filter), count("reduce", "order", order, 0), to)
+    order, to = count("reduce", "order", order, 0), text("reduce", "to", to)
+    found, error, bound, hankel = _core.reduce(packed_filter("reduce", filter), order, to)
     return Reduction(unpacked(found), error, bound, hankel)
 
 
@@ -220,5 +229,5 @@ def stabilize(filter: Filter, method: str, *, length: int | None = None) -> Stab
     """
     if length is not None:
         length = count("stabilize", "length", length)
-    found, error = _core.stabilize(packed_filter("stabilize", filter), method, length)
+    found, error = _core.stabilize(packed_filter("stabilize", filter), text("stabilize", "method", method), length)
     return Stabilized(unpacked(found), error)

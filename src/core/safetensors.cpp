@@ -109,7 +109,8 @@ TensorFile parse_safetensors(std::string_view bytes, const std::string& path) {
   std::uint64_t header_length = 0;
   std::memcpy(&header_length, bytes.data(), 8);
   if (header_length > max_header || header_length > bytes.size() - 8) {
-    fail(path, fmt::format("the header claims {} bytes, the file has {} left", header_length, bytes.size() - 8));
+    fail(path, fmt::format("the header claims {} bytes, the file has {} left{}", header_length, bytes.size() - 8,
+                           bytes[0] == '{' ? "; it begins as JSON does, as filter files may" : ""));
   }
   const std::string_view header_text(bytes.data() + 8, header_length);
   const std::string_view data = bytes.substr(8 + header_length);

@@ -176,14 +176,18 @@ Stream filter_stream(const PackedFilter& from, const std::string& precision) {
     refuse(operation, fmt::format("precision is '{}'; f32 or f64 is needed", precision));
   const FilterValue value = read_filter(operation, from);
   return computing(operation, [&] {
-    const AnyTransferFunction filter = to_coefficients(value.filter, "the filter");
     RealizeOptions options;
     options.precision = precision == "f32" ? DataType::f32 : DataType::f64;
-    const auto* trained = std::get_if<TrainedTransferFunction>(&filter);
-    Realized found =
-        trained ? realize(*trained, options) : realize(std::get<TransferFunction>(filter), length, options);
-    const std::size_t channels = trained ? trained->channels : std::get<TransferFunction>(filter).channels;
-    return Stream(filter_model(std::move(found.layer), channels, channels, options.precision));
+    const auto stream = [&](Realized found, std::size_t channels) {
+      return Stream(filter_model(std::move(found.layer), channels, channels, options.precision));
+    };
+    if (const auto* systems = std::get_if<std::vector<System>>(&value.filter))
+      return stream(realize(*systems, length, options.precision), systems->size());
+    const AnyTransferFunction filter = to_coefficients(value.filter, "the filter");
+    if (const auto* trained = std::get_if<TrainedTransferFunction>(&filter))
+      return stream(realize(*trained, options), trained->channels);
+    const auto& tf = std::get<TransferFunction>(filter);
+    return stream(realize(tf, length, options), tf.channels);
   });
 }
 

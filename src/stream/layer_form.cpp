@@ -66,6 +66,17 @@ bool poles_inside(const Realization& realization) {
   return true;
 }
 
+std::vector<SecondOrderSections> alike(std::vector<SecondOrderSections> channels) {
+  std::size_t most = 1;
+  for (const auto& channel : channels) most = std::max(most, channel.sections.size());
+  for (auto& channel : channels) {
+    for (auto& section : channel.sections)
+      for (std::size_t i : {0, 1, 2, 5, 4, 3}) section[i] /= section[3];
+    channel.sections.resize(most, {1, 0, 0, 1, 0, 0});
+  }
+  return channels;
+}
+
 std::optional<Realization> in_form(const TransferFunction& tf, const std::string& form, Executor& executor) {
   if (form == "companion") return tf;
   ConversionOptions options;
@@ -74,14 +85,7 @@ std::optional<Realization> in_form(const TransferFunction& tf, const std::string
     auto all = convert_channels<SecondOrderSections>(
         tf, executor, [&](const TransferFunction& one) { return to_sections(one, options).value; });
     if (!all) return std::nullopt;
-    std::size_t most = 1;
-    for (const auto& channel : *all) most = std::max(most, channel.sections.size());
-    for (auto& channel : *all) {
-      for (auto& section : channel.sections)
-        for (std::size_t i : {0, 1, 2, 5, 4, 3}) section[i] /= section[3];
-      channel.sections.resize(most, {1, 0, 0, 1, 0, 0});
-    }
-    return *std::move(all);
+    return alike(*std::move(all));
   }
   auto all =
       convert_channels<Modal>(tf, executor, [&](const TransferFunction& one) { return to_modal(one, options).value; });

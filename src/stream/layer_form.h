@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "rtf/executor.h"
 #include "rtf/model_file.h"
@@ -12,6 +13,9 @@ namespace rtf {
 
 // As "companion", "sos" or "modal", in double; nothing where it has no such form.
 std::optional<Realization> in_form(const TransferFunction& tf, const std::string& form, Executor& executor);
+
+// a0 = 1 in every section, and as many sections in every channel.
+std::vector<SecondOrderSections> alike(std::vector<SecondOrderSections> channels);
 
 void round_to_float32(Realization& realization);
 

@@ -228,4 +228,60 @@ Realized realize(const TrainedTransferFunction& trained, const RealizeOptions& o
   return result;
 }
 
+namespace {
+
+// Nothing where they do not hold the channels, or no recurrence holds them.
+std::optional<Realized> realize_coefficients(std::span<const System> channels, std::size_t length, DataType precision,
+                                             Executor& executor) {
+  constexpr double share = 0.1;  // of the bound
+  const double bound = default_bound(precision);
+  std::vector<TransferFunction> coefficients;
+  try {
+    for (const System& channel : channels) {
+      auto [value, report] = to_transfer_function(channel);
+      if (!(report.worst() <= share * bound)) return std::nullopt;
+      coefficients.push_back(std::move(value));
+    }
+    RealizeOptions options;
+    options.precision = precision;
+    options.bound = (1 - share) * bound;
+    return realize(join_channels(coefficients), length, options, executor);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+Realized realize(std::span<const System> channels, std::size_t length, DataType precision, Executor& executor) {
+  if (length == 0) fail(ErrorCode::argument, operation, "length is 0; at least 1 is needed");
+  double radius = 0;
+  for (std::size_t c = 0; c < channels.size(); ++c) {
+    if (!is_stable(channels[c]))
+      fail(ErrorCode::unstable, operation,
+           "channel {} has a pole of modulus {:.6g}; streamed, its rounding errors would grow", c,
+           pole_radius(channels[c]));
+    radius = std::max(radius, pole_radius(channels[c]));
+  }
+  if (auto found = realize_coefficients(channels, length, precision, executor)) return *std::move(found);
+  std::vector<SecondOrderSections> sections(channels.size());
+  std::vector<double> kernels(channels.size() * length);
+  ConversionOptions short_report;
+  short_report.report_length = 64;  // what counts is measured with the layer's own arithmetic
+  parallel_for(executor, channels.size(), [&](std::size_t c, std::size_t) {
+    sections[c] = to_sections(channels[c], short_report).value;
+    const std::vector<double> one = kernel(channels[c], length);
+    std::copy(one.begin(), one.end(), kernels.begin() + static_cast<std::ptrdiff_t>(c * length));
+  });
+  RealizeOptions options;
+  options.precision = precision;
+  const Reference reference(std::move(kernels), channels.size(), length);
+  Attempt one = attempt(alike(std::move(sections)), "sos", DataType::f64, options, reference);
+  Realized result{std::move(one.layer), {}, {one.trial}, {}};
+  if (!(one.trial.error <= default_bound(precision)))
+    refuse(result.trials, result, /*formless=*/false, default_bound(precision));
+  result.layer.pole_radius = radius;
+  return result;
+}
+
 }  // namespace rtf

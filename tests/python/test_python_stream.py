@@ -164,3 +164,31 @@ def test_refusals(load, tmp_path):
     (tmp_path / "cut.safetensors").write_bytes(RandomModel(1).file[:-9])
     with pytest.raises(ValueError, match="cut.safetensors"):
         rtf.Stream(str(tmp_path / "cut.safetensors"))
+
+
+@pytest.mark.parametrize("precision", ["f32", "f64"])
+@pytest.mark.parametrize("order, edge", [(4, 0.2), (8, 0.05), (6, 0.005), (12, 0.05), (8, 0.01), (12, 0.02)])
+def test_factors_whose_coefficients_do_not_hold(order, edge, precision):
+    """Sections and poles with zeros as they are given, whatever is left of them when they are multiplied out."""
+    x = np.random.default_rng(0).standard_normal(3000).astype(np.float32).astype(np.float64)
+    sos, zpk = (signal.butter(order, edge, output=form) for form in ("sos", "zpk"))
+    wanted = signal.sosfilt(sos, x)
+    for filter in (rtf.SecondOrderSections(sos), rtf.ZeroPoleGain(*zpk)):
+        y = rtf.Stream(filter, precision).process(x)[:, 0]
+        assert np.abs(y - wanted).max() <= (1e-5 if precision == "f32" else 1e-10) * np.abs(wanted).max()
+    both = [rtf.SecondOrderSections(sos), rtf.SecondOrderSections(signal.butter(2, 0.3, output="sos"))]
+    y = rtf.Stream(both).process(np.stack((x, x), 1))
+    assert np.abs(y[:, 0] - wanted).max() <= 1e-10 * np.abs(wanted).max()
+    assert np.abs(y[:, 1] - signal.sosfilt(both[1].sections, x)).max() <= 1e-10
+
+
+def test_wrong_arguments_in_one_line():
+    stream, filter = rtf.Stream(rtf.TransferFunction([-0.5], [1], 1)), rtf.TransferFunction([-0.5], [1], 1)
+    for run, message in [
+        (lambda: stream.restore("abc"), r"\[rtf::stream::restore\] the state is a str; the bytes of save\(\) are needed"),
+        (lambda: rtf.Stream(filter, np.float32), r"\[rtf::stream\] precision is <class 'numpy.float32'>; a name is needed"),
+        (lambda: rtf.Stream([1.0], [1.0]), r"\[rtf::stream\] source is a list; a path or a filter"),
+        (lambda: rtf.Stream(rtf.SecondOrderSections([[1, 0, 0, 1, -2.5, 1]])), r"channel 0 has a pole of modulus 2; streamed"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            run()
