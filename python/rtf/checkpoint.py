@@ -62,6 +62,8 @@ def load(path: str | os.PathLike[str], *, checkpoint: str = "best") -> SequenceM
     """
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"[rtf::load] path is a {type(path).__name__}; that of a run's folder or of a file is needed")
+    if checkpoint not in ("best", "latest", "previous"):
+        raise ValueError(f"[rtf::load] checkpoint is {checkpoint!r}; expected best, latest or previous")
     file = Path(path)
     if file.is_dir():
         file = file / "checkpoints" / f"{checkpoint}.safetensors"

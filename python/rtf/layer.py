@@ -46,6 +46,11 @@ def _largest_filtered_order(device: torch.device) -> int:
     return int(ops.largest_chunked_order(torch.empty(0, device=device))) if device.type == "cuda" else -1
 
 
+def _wide(u: Tensor) -> Tensor:
+    """float16 in float32, which is what it is computed in."""
+    return u.float() if u.dtype == torch.float16 else u
+
+
 def _cut(u: Tensor, lengths: Tensor) -> Tensor:
     """Zeros in place of the samples past the lengths."""
     if lengths.shape != u.shape[:1]:
@@ -201,7 +206,7 @@ class RTF(nn.Module):
         kernel dropout; without it torch's random numbers do. float16 is computed in float32.
         """
         check_signal("RTF", "u", u, self.channels)
-        x = u.float() if u.dtype == torch.float16 else u
+        x = _wide(u)
         drops = self.training and self.kernel_dropout > 0
         recursive = self.numerator == "exact" and not self.bidirectional and not drops
         y: Tensor
@@ -235,13 +240,13 @@ class RTF(nn.Module):
 
     def prefill(self, at: Realization, u: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """A prompt u (batch, length, channels) of any length: y and the state after it."""
-        y, state = ops.prefill(u, *at, state)
-        return y, state
+        y, state = ops.prefill(_wide(u), *at, state)
+        return y.to(u.dtype), state
 
     def step(self, at: Realization, u: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """One sample u (batch, channels): y and the next state."""
-        y, state = ops.step(u, *at, state)
-        return y, state
+        y, state = ops.step(_wide(u), *at, state)
+        return y.to(u.dtype), state
 
     @torch.no_grad()
     def set_length(self, length: int) -> None:

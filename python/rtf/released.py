@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ._dispatch import count
+from ._dispatch import count, flag
 from ._library import ops
 from .forms import TrainedTransferFunction
 from .layer import check_signal
@@ -27,8 +27,8 @@ class RTF(nn.Module):
     directions, whose `scalar` has an entry for each denominator here. `quirks='release'` computes what the published
     code does in all of these.
 
-    What is changed later counts: `L`, `dropout`, a `get_k`, `a_constraint` or `a` of a subclass, and a `get_k` or
-    `a_constraint` that is put into a layer. `step` and `transfer_function` know nothing of another `get_k`.
+    What is changed later counts: `L`, `dropout`, a `get_k`, `a_constraint`, `a`, `get_C` or `step` of a subclass, and all of
+    these but `a` that are put into a layer. `step` and `transfer_function` know nothing of another `get_k`.
 
     Parameters
     ----------
@@ -106,6 +106,10 @@ class RTF(nn.Module):
             raise ValueError(f"[rtf::RTF] constraint is '{constraint}'; expected no or l1_montel")
         if quirks not in ("none", "release"):
             raise ValueError(f"[rtf::RTF] quirks is '{quirks}'; expected none or release")
+        bidirectional = flag("RTF", "bidirectional", bidirectional)
+        if quirks == "release" and bidirectional and constraint == "l1_montel" and num_a != 1:
+            raise ValueError(f"[rtf::RTF] l1_montel with two directions works with num_a = 1 alone there, and num_a is {num_a}; "
+                             "quirks='none' serves others")  # fmt: skip
         self.D, self.N, self.L, self.num_a, self.bdir = d_model, state_size, trunc_len, num_a, bidirectional
         self.quirks = quirks
         self.flash_fft_conv = None
@@ -129,7 +133,7 @@ class RTF(nn.Module):
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        if name in ("get_k", "a_constraint") and isinstance(value, nn.Module):
+        if name in ("get_k", "a_constraint", "get_C", "step") and isinstance(value, nn.Module):
             self.__dict__[name] = value  # which is found before the method; PyTorch's list of modules is not
 
     def _has_other_kernels(self) -> bool:
@@ -198,7 +202,7 @@ class RTF(nn.Module):
         check_signal("RTF", "u", u, self.D)
         length = u.shape[1]
         self._check_length(length)
-        x = u.float() if u.dtype == torch.float16 else self._numbers(u)
+        x = self._numbers(u)
         wrong = self.quirks == "release" and self.bdir and length % 2 == 1
         drop = self._get("dropout", self._modules)
         drops = not isinstance(drop, nn.Dropout) or (drop.training and drop.p > 0)
@@ -233,7 +237,9 @@ class RTF(nn.Module):
         return getattr(self, name)
 
     def _numbers(self, u: Tensor) -> Tensor:
-        """Whole numbers in the type of the parameters, anything else as it is."""
+        """Whole numbers in the type of the parameters, float16 in float32, anything else as it is."""
+        if u.dtype == torch.float16:
+            return u.float()
         whole = not u.is_floating_point() and not u.is_complex()
         return u.to(torch.promote_types(self.ab.dtype, torch.float32)) if whole else u
 
@@ -241,16 +247,19 @@ class RTF(nn.Module):
         """One sample u (batch, d_model) from state x_i (batch, state_size, d_model): y and the next state, in the type of
         x_i; float64 keeps the digits that slow poles need. Without `correct_C` the numerator is taken as it is stored.
 
-        Without gradients the recurrence is kept from step to step. In training mode its numbers are compared first; in
+        With gradients, the recurrence is computed anew and the state holds the graph of all steps before: stream under
+        `torch.no_grad()`. Without, the recurrence is kept from step to step. In training mode its numbers are compared first; in
         eval mode what PyTorch does not count, written by way of a parameter's `data` or by a fused optimizer, is seen after
         the next `x_0`, or the next `forward` or `step` with gradients."""
         y, x = ops.step(self._numbers(u), *self._recurrence(correct_C), x_i.transpose(1, 2).double())
-        return y, x.transpose(1, 2).to(x_i.dtype)
+        if self.quirks == "release" and not (u.requires_grad or x_i.requires_grad):
+            x = x.detach()  # there, no parameter has a part in its gradients
+        return y.to(u.dtype) if u.dtype == torch.float16 else y, x.transpose(1, 2).to(x_i.dtype)
 
     @torch.no_grad()
     def get_C(self) -> Tensor:
         """The numerator of the recurrence, (d_model, state_size)."""
-        _, c, _ = self._realize()
+        _, c, _ = self._corrected()
         return c.to(self.ab.dtype)
 
     def x_0(self, batch_shape: int, device: torch.device | str | None = None) -> Tensor:
@@ -263,29 +272,50 @@ class RTF(nn.Module):
         """The kernels (d_model, trunc_len) by the recurrence, an impulse through it; `correct_C` as `step` has it."""
         impulse = torch.zeros(1, self.L, self.D, dtype=self.ab.dtype, device=self.ab.device)
         impulse[0, 0] = 1.0
+        if self._is_other("step", _STEP):
+            options, x, k = {} if correct_C else {"correct_C": False}, self.x_0(1), []
+            for u in impulse.unbind(1):
+                sample, x = self.step(u, x, **options)
+                k.append(sample[0])
+            return torch.stack(k, 1)
         y: Tensor = ops.filter(impulse, *self._recurrence(correct_C))[0]
         return y[0].transpose(0, 1)
 
     def _realize(self, correct_C: bool = True) -> tuple[Tensor, Tensor, Tensor]:
         """a, b and h0 of the recurrence."""
-        if self.bdir:
-            raise ValueError("[rtf::RTF] a bidirectional layer has no recurrence: it sees the whole sequence")
+        self._refuse_two_directions()
         if not correct_C:
-            return self.a, self.ab[self.a_channels :], self.h_0
+            a = self.a.detach() if self.quirks == "release" else self.a
+            return a, self.ab[self.a_channels :], self.h_0
+        a, b, h0 = self._corrected()
+        return a, self.get_C().to(b.dtype) if self._is_other("get_C", _GET_C) else b, h0
+
+    def _corrected(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The same, whatever `get_C` is."""
+        self._refuse_two_directions()
         if self.quirks == "release":
-            b = self.ab[self.a_channels :]
-            return self.a, ops.release_numerator(self.a, b, self.L) if self.N > 0 else b, self.h_0
+            with torch.no_grad():
+                a, b = self.a, self.ab[self.a_channels :]
+                return a, ops.release_numerator(a, b, self.L) if self.N > 0 else b, self.h_0
         wide = self.ab.double()
         a = self.a.double() if self._has_other_kernels() else self.a_constraint(wide[: self.a_channels])
         b, h0 = ops.correct(a, wide[self.a_channels :], self.h_0.double(), self._points)
         return a, b, h0
+
+    def _refuse_two_directions(self) -> None:
+        if self.bdir:
+            raise ValueError("[rtf::RTF] a bidirectional layer has no recurrence: it sees the whole sequence")
+
+    def _is_other(self, name: str, own: Any) -> bool:
+        """Whether a method is somebody else's."""
+        return getattr(type(self), name) is not own or name in self.__dict__
 
     def _recurrence(self, correct_C: bool) -> tuple[Tensor, Tensor, Tensor]:
         """The same; without gradients it is kept until one of its numbers changes."""
         if not correct_C or torch.compiler.is_compiling():
             return self._realize(correct_C)
         values: list[Tensor] = [value for value in (self.ab, self.h_0, self.scalar) if value is not None]
-        if self._has_other_kernels() or not _countable(values):
+        if self._has_other_kernels() or self._is_other("get_C", _GET_C) or not _countable(values):
             self._running = None
             return self._realize()
         running, options = self._running, (self.L, self.quirks)
@@ -335,4 +365,4 @@ class _Noted:
         return torch.equal(value, self.numbers)
 
 
-_GET_K, _A_CONSTRAINT, _A = RTF.get_k, RTF.a_constraint, RTF.a
+_GET_K, _A_CONSTRAINT, _A, _GET_C, _STEP = RTF.get_k, RTF.a_constraint, RTF.a, RTF.get_C, RTF.step

@@ -13,6 +13,11 @@ from .layer import check_signal, draw_generator
 __all__ = ["S4Block"]
 
 
+def _is_plain(output: nn.Module) -> bool:
+    """Whether calling it is a product with its weight, and its bias added."""
+    return isinstance(output, nn.Linear) and type(output).forward is nn.Linear.forward and "forward" not in output.__dict__
+
+
 class S4Block(nn.Module):
     """x (batch, length, channels) -> GLU(W dropout(GELU(layer(x))) + bias), all but the layer in one operator.
 
@@ -35,7 +40,7 @@ class S4Block(nn.Module):
     layer : Module
     output : Linear
         From the channels to twice as many: values, then gates. Its weight and bias are read; it is not called, so that
-        hooks on it do not run.
+        hooks on it do not run. What is put in its place and has a `forward` of its own, an adapter say, is called.
 
     Examples
     --------
@@ -62,6 +67,10 @@ class S4Block(nn.Module):
         check_signal("S4Block", "the answer of the layer", y, self.channels)
         p = self.dropout if self.training else 0.0
         generator = draw_generator(x.device) if p > 0 else torch.zeros(2, dtype=torch.int64, device=x.device)
+        if not _is_plain(self.output):
+            wide = y.float() if y.dtype == torch.float16 else y
+            projected = self.output(ops.gelu(wide, p, generator, 0, self.tie_dropout).to(y.dtype))
+            return nn.functional.glu(projected, dim=-1)
         weight, kind, dtype = self.output.weight, x.device.type, y.dtype
         if kind in ("cpu", "cuda") and torch.is_autocast_enabled(kind) and weight.dtype == torch.float32:
             dtype = torch.get_autocast_dtype(kind)

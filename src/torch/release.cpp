@@ -21,8 +21,10 @@ Tensor release_numerator_composite(const Tensor& a, const Tensor& b, int64_t len
 Tensor release_convolve_composite(const Tensor& u, const Tensor& kernel) {
   const int64_t length = u.size(1), points = 2 * length;
   const Tensor circle = at::cat({kernel.select(0, 0), kernel.select(0, 1).flip(1)}, 1);
-  const Tensor spectrum = at::fft_rfft(u, points, 1) * at::fft_rfft(circle).transpose(0, 1);
-  return at::fft_irfft(spectrum, points - 1, 1).slice(1, 0, length);
+  // Along the last dimension: of any other one torch's compiler takes the strides of a transform for others.
+  const Tensor rows = u.transpose(1, 2).contiguous();
+  const Tensor y = at::fft_irfft(at::fft_rfft(rows, points) * at::fft_rfft(circle), points - 1);
+  return y.slice(2, 0, length).transpose(1, 2);
 }
 
 }  // namespace

@@ -106,8 +106,8 @@ def test_montel_with_two_directions():
     ours = rtf.RTF(4, 3, 16, init="xavier", **options)
     assert ours.scalar.shape == (4,) and ours(u).shape == u.shape
     assert (ours.a.abs().sum(1) < 1).all()
-    with pytest.raises(RuntimeError):
-        rtf.RTF(4, 3, 16, quirks="release", **options)(u)
+    with pytest.raises(ValueError, match=r"\[rtf::RTF\] l1_montel with two directions works with num_a = 1 alone there"):
+        rtf.RTF(4, 3, 16, quirks="release", **options)
     # A checkpoint of the release, which could not use it, has half of the entries: both directions get them.
     ours.load_state_dict(ReleasedLayer(4, 3, 16, **options).state_dict(), strict=True)
     assert torch.equal(ours.scalar[:2], ours.scalar[2:])

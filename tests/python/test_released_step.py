@@ -260,3 +260,57 @@ def test_the_type_of_a_state():
             layer = rtf.RTF(3, 4, 16, init="montel", quirks=quirks).to(dtype)
             x = layer.x_0(2)
             assert x.dtype == dtype and torch.einsum("BNC,CN->BC", x, layer.get_C()).shape == (2, 3)
+
+
+@pytest.mark.parametrize("kind", ["class", "layer"])
+def test_another_numerator_or_step_counts(kind):
+    """As in the release, where `step` asks for `get_C`, and `get_k_step` for `step`."""
+    u = samples(1, 1, 4)[:, 0]
+
+    def layer_with(name, method):
+        if kind == "class":
+            return type("Other", (rtf.RTF,), {name: method})(4, 6, 32, init="montel")
+        layer = rtf.RTF(4, 6, 32, init="montel")
+        setattr(layer, name, method.__get__(layer))
+        return layer
+
+    halved = layer_with("get_C", lambda self: 0.5 * rtf.RTF.get_C(self))
+    plain = rtf.RTF(4, 6, 32)
+    plain.load_state_dict(halved.state_dict())
+    wanted = 0.5 * plain.get_k_step()
+    wanted[:, 0] = plain.get_k_step()[:, 0]
+    for at in (halved, halved.eval()):
+        with torch.no_grad():
+            assert error(at.get_k_step(), wanted) < BOUND
+            x = at.x_0(1)
+            assert error(torch.stack([at.step(u, x)[0], at.step(u, x)[0]]), (u * wanted[:, 0]).expand(2, 1, 4)) < BOUND
+    doubled = layer_with("step", lambda self, u, x: tuple(n * v for n, v in zip((2, 1), rtf.RTF.step(self, u, x))))
+    plain.load_state_dict(doubled.state_dict())
+    assert error(doubled.get_k_step(), 2 * plain.get_k_step()) < BOUND
+
+
+def test_states_of_the_release_have_no_graph():
+    layer, u = rtf.RTF(4, 6, 32, init="montel", quirks="release"), samples(1, 1, 4)[:, 0]
+    for correct_C in (True, False):
+        y, x = layer.step(u, layer.x_0(1), correct_C)
+        assert y.requires_grad and not x.requires_grad
+        layer.zero_grad()
+        layer.get_k_step(correct_C).square().sum().backward()
+        assert (layer.ab.grad is None or not layer.ab.grad[:4].any()) and layer.h_0.grad.any()
+        assert correct_C == (layer.ab.grad is None or not layer.ab.grad[4:].any())
+    leaf = u.clone().requires_grad_()
+    _, x = layer.step(leaf, layer.x_0(1))
+    assert x.requires_grad
+
+
+def test_half_samples_step():
+    layer, u = rtf.RTF(3, 4, 16, init="montel"), samples(2, 4, 3).half()
+    named = rtf.nn.RTF(3, 4, 16, init="montel")
+    x, state = layer.x_0(2), named.zero_state(2)
+    y, x = layer.step(u[:, 0], x)
+    assert y.dtype == torch.float16 and x.dtype == torch.float32
+    assert error(y, layer.step(u[:, 0].float(), layer.x_0(2))[0]) < 1e-3
+    first, state = named.prefill(named.realize(), u[:, :3], state)
+    last, state = named.step(named.realize(), u[:, 3], state)
+    assert first.dtype == last.dtype == torch.float16 and state.dtype == torch.float64
+    assert error(torch.cat((first, last[:, None]), 1), named(u)) < 2e-3

@@ -139,3 +139,26 @@ def test_refusals():
     for call, message in table:
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_an_adapter_in_the_place_of_the_projection_is_called():
+    class Adapter(torch.nn.Linear):
+        def __init__(self, base):
+            super().__init__(base.in_features, base.out_features)
+            self.weight, self.bias = base.weight, base.bias
+            self.down, self.up = (torch.nn.Parameter(torch.randn(*shape)) for shape in ((4, 8), (16, 4)))
+
+        def forward(self, x):
+            return super().forward(x) + x @ self.down.T @ self.up.T
+
+    block, u = rtf.nn.S4Block(rtf.RTF(8, 4, 32, init="montel"), 8), torch.randn(3, 32, 8)
+    plain = block(u)
+    block.output = torch.nn.Sequential(block.output)  # which has no weight
+    torch.testing.assert_close(block(u), plain, rtol=1e-5, atol=1e-5)
+    block.output = Adapter(block.output[0])
+    y = block(u)
+    torch.testing.assert_close(y, torch.nn.functional.glu(block.output(torch.nn.functional.gelu(block.layer(u))), -1), rtol=1e-5, atol=1e-5)
+    y.square().sum().backward()
+    assert block.output.down.grad.any() and not torch.allclose(y, plain)
+    block.dropout = 0.5
+    assert (block(u) != block.eval()(u)).any()

@@ -137,7 +137,7 @@ def test_refusals(runs, command, tmp_path):
         assert str(caught.value).startswith("[rtf::load] ") and "\n" not in str(caught.value)
     with pytest.raises(FileNotFoundError, match="no such file"):
         rtf.load(tmp_path / "nothing")
-    with pytest.raises(FileNotFoundError, match="no such file"):
+    with pytest.raises(ValueError, match=r"\[rtf::load\] checkpoint is 'first'; expected best, latest or previous"):
         rtf.load(runs / "copying", checkpoint="first")
     (runs / "s4d.yaml").write_text(DELAY.replace("bidirectional: true, denominators: 2, constraint: montel, init: montel", "layer: s4d"))
     command("train", "s4d.yaml", "--out", "s4d")

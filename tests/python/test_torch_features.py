@@ -65,6 +65,8 @@ def test_compile_with_the_default_backend():
     x = torch.randn(2, 16, 4)
     block = torch.nn.Sequential(torch.nn.Linear(4, 4), layer, torch.nn.GELU())
     assert_same(gradients(torch.compile(block, fullgraph=True), x), gradients(block, x))
+    released = rtf.RTF(4, 4, 16, init="montel", bidirectional=True, quirks="release")
+    assert_same(gradients(torch.compile(released, fullgraph=True), x[:, :15]), gradients(released, x[:, :15]))
 
 
 def test_compile_functions():
