@@ -148,6 +148,10 @@ TEST(Realize, KeepsSectionsThatCoefficientsDoNotHold) {
   const System unstable = SecondOrderSections{{{1, 0, 0, 1, -2.5, 1}}};
   expect_refusal("channel 0 has a pole of modulus 2", [&] { realize(std::span(&unstable, 1), length, DataType::f64); });
   expect_refusal("length is 0", [&] { realize(channels, 0, DataType::f64); });
+  expect_refusal("no channels", [&] { realize(std::span<const System>(), length, DataType::f64); });
+  const System modal = Modal{};
+  expect_refusal("channel 0 of form modal has no factors",
+                 [&] { realize(std::span(&modal, 1), length, DataType::f64); });
 }
 
 TEST(Realize, TakesTheFormThatIsAskedFor) {

@@ -93,6 +93,8 @@ std::vector<System> split_channels(const TransferFunction& tf);
 
 // Whether a channel is written as the ratio of two polynomials, tf or ba; every other form has poles of its own.
 bool is_ratio(const System& channel);
+// Whether it is written as factors, zpk or sos.
+bool has_factors(const System& channel);
 
 // The impulse response from the numbers of the form itself, in 106 bits inside. Throws when it overflows.
 std::vector<double> kernel(const System& system, std::size_t length);

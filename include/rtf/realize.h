@@ -56,8 +56,8 @@ Realized realize(const TransferFunction& tf, std::size_t length, const RealizeOp
 Realized realize(const TrainedTransferFunction& trained, const RealizeOptions& options = {},
                  Executor& executor = default_executor());
 
-// One channel each, of any form. Where coefficients hold them a tenth of the bound, these; else their sections, in
-// float64 whatever the precision: a narrow filter's factors fit doubles, its coefficients may not.
+// One channel each, as zpk or sos. Their coefficients where these are off by no more than a tenth of the bound; else
+// their sections, in float64 whatever the precision: a narrow filter's factors fit doubles, its coefficients may not.
 Realized realize(std::span<const System> channels, std::size_t length, DataType precision,
                  Executor& executor = default_executor());
 

@@ -24,6 +24,7 @@ from ._dispatch import (
     check_given,
     check_lfilter,
     count,
+    flag,
     has_tensor,
     is_form,
     samples,
@@ -157,6 +158,7 @@ def _have_rows(found: Coefficients) -> bool:
 
 def lfilter(x: Any, a: Any, b: Any = None, h0: Any = None, zi: Any = None, return_zf: bool = False) -> Any:
     check_lfilter(a, b, h0)
+    return_zf = flag("lfilter", "return_zf", return_zf)
     found = _rational("lfilter", a, b, h0, x, zi)
     if found is None:
         found = _coefficients("lfilter", *functions.plain_coefficients(a), x, zi)
@@ -197,6 +199,7 @@ def kernel(a: Any, b: Any = None, h0: Any = None, *, length: int, method: str = 
 
 
 def convolve(x: Any, kernel: Any, *, bidirectional: bool = False) -> Tensor:
+    bidirectional = flag("convolve", "bidirectional", bidirectional)
     device = _device("convolve", x, kernel)
     x, taps = _real("convolve", "x", x, device), _real("convolve", "kernel", kernel, device)
     taps = taps.to(torch.float64 if x.dtype == torch.float64 else torch.float32)

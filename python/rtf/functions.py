@@ -53,6 +53,12 @@ def lfilter(
 ) -> Any:
     """Filter a signal along its last axis, from rest or from a state.
 
+    Rounding errors are in proportion to the largest sample around: orders beyond some hundreds go by way of transforms. For
+    the same reason a sample that is nan or infinite makes more than those after it nan: the others of its block, or of its
+    transform. A form other than `TransferFunction` and `PolynomialRatio` becomes coefficients first, which do not hold the
+    poles and zeros of narrow filters of high order: a warning says so, or the filter is refused; `rtf.Stream` runs such a
+    filter as sections, and `kernel` has its kernel for `convolve`.
+
     Parameters
     ----------
     x : (..., length), or (..., channels, length) where coefficients have rows
@@ -72,14 +78,6 @@ def lfilter(
     -------
     y : like x
     zf : float64 (..., order), only with return_zf
-
-    Notes
-    -----
-    Rounding errors are in proportion to the largest sample around: orders beyond some hundreds go by way of transforms. For
-    the same reason a sample that is nan or infinite makes more than those after it nan: the others of its block, or of its
-    transform. A form other than `TransferFunction` and `PolynomialRatio` becomes coefficients first, which do not hold the
-    poles and zeros of narrow filters of high order: a warning says so, or the filter is refused; `rtf.Stream` runs such a
-    filter as sections, and `kernel` has its kernel for `convolve`.
 
     Raises
     ------

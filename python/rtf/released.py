@@ -14,6 +14,9 @@ from .layer import check_signal
 
 __all__ = ["RTF"]
 
+_METHODS = ("get_k", "a_constraint", "get_C", "step")
+"""Others may be put into a layer in their place."""
+
 _BOUNDS = {"zeros": 0.0, "xavier": 0.5, "montel": 1.0}
 """First values of a and b are uniform up to order to the power of minus this; zeros are zeros."""
 
@@ -78,8 +81,6 @@ class RTF(nn.Module):
     True
     """
 
-    _names_of_class: tuple[str, ...] = ()
-
     def __init__(
         self,
         d_model: int,
@@ -133,8 +134,13 @@ class RTF(nn.Module):
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        if name in ("get_k", "a_constraint", "get_C", "step") and isinstance(value, nn.Module):
+        if name in _METHODS and isinstance(value, nn.Module):
             self.__dict__[name] = value  # which is found before the method; PyTorch's list of modules is not
+
+    def __delattr__(self, name: str) -> None:
+        super().__delattr__(name)
+        if name in _METHODS:
+            self.__dict__.pop(name, None)
 
     def _has_other_kernels(self) -> bool:
         """Whether `get_k`, `a_constraint` or `a` is somebody else's."""
@@ -225,6 +231,8 @@ class RTF(nn.Module):
         found: Tensor = y if y.dtype == u.dtype or not u.is_floating_point() else y.to(u.dtype)
         return found
 
+    _names_of_class: tuple[str, ...] = ()  # what a class has of the numbers and the dropout when it is made
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls._names_of_class = tuple(name for name in ("ab", "h_0", "dropout") if hasattr(cls, name))
@@ -248,7 +256,7 @@ class RTF(nn.Module):
         x_i; float64 keeps the digits that slow poles need. Without `correct_C` the numerator is taken as it is stored.
 
         With gradients, the recurrence is computed anew and the state holds the graph of all steps before: stream under
-        `torch.no_grad()`. Without, the recurrence is kept from step to step. In training mode its numbers are compared first; in
+        `torch.no_grad()`. Without, the recurrence is kept from step to step, unless `get_C` is another. In training mode its numbers are compared first; in
         eval mode what PyTorch does not count, written by way of a parameter's `data` or by a fused optimizer, is seen after
         the next `x_0`, or the next `forward` or `step` with gradients."""
         y, x = ops.step(self._numbers(u), *self._recurrence(correct_C), x_i.transpose(1, 2).double())

@@ -66,17 +66,18 @@ class S4Block(nn.Module):
         y = self.layer(ops.length_last(x) if wants_length_last(x) and x.stride(1) != 1 else x)
         check_signal("S4Block", "the answer of the layer", y, self.channels)
         p = self.dropout if self.training else 0.0
+        gated: Tensor
         generator = draw_generator(x.device) if p > 0 else torch.zeros(2, dtype=torch.int64, device=x.device)
+        samples = y.float() if y.dtype == torch.float16 else y
         if not _is_plain(self.output):
-            wide = y.float() if y.dtype == torch.float16 else y
-            projected = self.output(ops.gelu(wide, p, generator, 0, self.tie_dropout).to(y.dtype))
-            return nn.functional.glu(projected, dim=-1)
+            gated = nn.functional.glu(self.output(ops.gelu(samples, p, generator, 0, self.tie_dropout)), dim=-1)
+            gated = gated.to(y.dtype) if y.dtype == torch.float16 else gated
+            return ops.length_last(gated) if wants_length_last(x) and y.stride(1) == 1 else gated
         weight, kind, dtype = self.output.weight, x.device.type, y.dtype
         if kind in ("cpu", "cuda") and torch.is_autocast_enabled(kind) and weight.dtype == torch.float32:
             dtype = torch.get_autocast_dtype(kind)
             weight = weight.to(dtype) if dtype == torch.bfloat16 else weight
-        samples = y.float() if y.dtype == torch.float16 else y
-        gated: Tensor = ops.gate(samples, weight, self.output.bias, p, generator, 0, self.tie_dropout)[0]
+        gated = ops.gate(samples, weight, self.output.bias, p, generator, 0, self.tie_dropout)[0]
         return gated.to(dtype) if dtype == torch.float16 else gated
 
     def extra_repr(self) -> str:

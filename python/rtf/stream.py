@@ -26,8 +26,8 @@ class Stream:
     ----------
     source : path of a model file, or a filter of `rtf.forms`, or a layer
         The channels of a filter become inputs and outputs. It has to be stable, and is run by the cheapest recurrence
-        whose measured error holds 1e-5 in float32, 1e-10 in float64; poles and zeros or sections whose coefficients do not
-        hold that, as sections in float64.
+        whose measured error holds 1e-5 in float32, 1e-10 in float64, or what rounding its coefficients does; poles and zeros
+        or sections that coefficients do not hold so well, as sections in float64.
     precision : {'f32', 'f64'}, optional
         Of a filter, 'f64' unless said; a model file has its own.
 

@@ -60,4 +60,8 @@ bool is_ratio(const System& channel) {
   return std::holds_alternative<TransferFunction>(channel) || std::holds_alternative<PolynomialRatio>(channel);
 }
 
+bool has_factors(const System& channel) {
+  return std::holds_alternative<ZeroPoleGain>(channel) || std::holds_alternative<SecondOrderSections>(channel);
+}
+
 }  // namespace rtf

@@ -30,10 +30,6 @@ std::optional<TransferFunction> coefficients(const System& channel) {
   return {};
 }
 
-bool has_factors(const System& channel) {
-  return std::holds_alternative<ZeroPoleGain>(channel) || std::holds_alternative<SecondOrderSections>(channel);
-}
-
 // The root of the mean of |H|^2 on the circle. Between the angles of a search no pole is nearer than twice their
 // distance, so that what eight nodes of Gauss and Legendre miss there is below 8^-16. Powers of matrices, of which a
 // Gramian is made, would lose poles next to the circle that are close together.

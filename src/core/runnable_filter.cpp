@@ -22,11 +22,6 @@ using Systems = std::vector<System>;
 
 namespace {
 
-bool are_factors(const Systems& systems) {
-  const System& first = systems.front();  // all are of one form
-  return std::holds_alternative<ZeroPoleGain>(first) || std::holds_alternative<SecondOrderSections>(first);
-}
-
 // How far the channels of all systems are off in the form that `to` makes; infinitely where that is refused.
 template <class To, class Form>
 double convert_all(const Systems& systems, const To& to, std::vector<Form>& results) {
@@ -83,7 +78,7 @@ RunnableFilter coefficients_or_sections(Systems systems, const std::string& path
 
 RunnableFilter to_runnable(AnyFilter filter, const std::string& path) {
   if (auto* systems = std::get_if<Systems>(&filter)) {
-    if (are_factors(*systems)) return std::move(*systems);
+    if (has_factors(systems->front())) return std::move(*systems);  // all are of one form
     return coefficients_or_sections(std::move(*systems), path);
   }
   return std::visit([](auto&& tf) -> RunnableFilter { return std::move(tf); },

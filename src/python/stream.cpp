@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <mutex>
 #include <type_traits>
@@ -181,7 +182,8 @@ Stream filter_stream(const PackedFilter& from, const std::string& precision) {
     const auto stream = [&](Realized found, std::size_t channels) {
       return Stream(filter_model(std::move(found.layer), channels, channels, options.precision));
     };
-    if (const auto* systems = std::get_if<std::vector<System>>(&value.filter))
+    const auto* systems = std::get_if<std::vector<System>>(&value.filter);
+    if (systems && std::all_of(systems->begin(), systems->end(), has_factors))
       return stream(realize(*systems, length, options.precision), systems->size());
     const AnyTransferFunction filter = to_coefficients(value.filter, "the filter");
     if (const auto* trained = std::get_if<TrainedTransferFunction>(&filter))

@@ -255,8 +255,12 @@ std::optional<Realized> realize_coefficients(std::span<const System> channels, s
 
 Realized realize(std::span<const System> channels, std::size_t length, DataType precision, Executor& executor) {
   if (length == 0) fail(ErrorCode::argument, operation, "length is 0; at least 1 is needed");
+  if (channels.empty()) fail(ErrorCode::argument, operation, "no channels; at least one is needed");
   double radius = 0;
   for (std::size_t c = 0; c < channels.size(); ++c) {
+    if (!has_factors(channels[c]))
+      fail(ErrorCode::argument, operation, "channel {} of form {} has no factors; zpk or sos is needed", c,
+           form_name(channels[c]));
     if (!is_stable(channels[c]))
       fail(ErrorCode::unstable, operation,
            "channel {} has a pole of modulus {:.6g}; streamed, its rounding errors would grow", c,

@@ -279,14 +279,30 @@ def test_another_numerator_or_step_counts(kind):
     plain.load_state_dict(halved.state_dict())
     wanted = 0.5 * plain.get_k_step()
     wanted[:, 0] = plain.get_k_step()[:, 0]
-    for at in (halved, halved.eval()):
+    for training in (True, False):
+        halved.train(training)
         with torch.no_grad():
-            assert error(at.get_k_step(), wanted) < BOUND
-            x = at.x_0(1)
-            assert error(torch.stack([at.step(u, x)[0], at.step(u, x)[0]]), (u * wanted[:, 0]).expand(2, 1, 4)) < BOUND
+            assert error(halved.get_k_step(), wanted) < BOUND
+            _, x = halved.step(u, halved.x_0(1))
+            for _ in range(2):
+                assert error(halved.step(0 * u, x)[0], u * wanted[:, 1]) < BOUND
     doubled = layer_with("step", lambda self, u, x: tuple(n * v for n, v in zip((2, 1), rtf.RTF.step(self, u, x))))
     plain.load_state_dict(doubled.state_dict())
     assert error(doubled.get_k_step(), 2 * plain.get_k_step()) < BOUND
+
+
+def test_a_module_in_the_place_of_a_method_can_be_taken_out_again():
+    layer = rtf.RTF(4, 6, 32, init="montel")
+    wanted = layer.get_k_step()
+
+    class Nothing(torch.nn.Module):
+        def forward(self):
+            return torch.zeros(4, 6)
+
+    layer.get_C = Nothing()
+    assert not layer.get_k_step()[:, 1:].any()
+    del layer.get_C
+    assert torch.equal(layer.get_k_step(), wanted)
 
 
 def test_states_of_the_release_have_no_graph():

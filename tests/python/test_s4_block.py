@@ -155,6 +155,9 @@ def test_an_adapter_in_the_place_of_the_projection_is_called():
     plain = block(u)
     block.output = torch.nn.Sequential(block.output)  # which has no weight
     torch.testing.assert_close(block(u), plain, rtol=1e-5, atol=1e-5)
+    half = block(u.half())
+    assert half.dtype == torch.float16
+    torch.testing.assert_close(half.float(), plain, rtol=1e-2, atol=1e-2)
     block.output = Adapter(block.output[0])
     y = block(u)
     torch.testing.assert_close(y, torch.nn.functional.glu(block.output(torch.nn.functional.gelu(block.layer(u))), -1), rtol=1e-5, atol=1e-5)
