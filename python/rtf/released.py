@@ -256,9 +256,9 @@ class RTF(nn.Module):
         x_i; float64 keeps the digits that slow poles need. Without `correct_C` the numerator is taken as it is stored.
 
         With gradients, the recurrence is computed anew and the state holds the graph of all steps before: stream under
-        `torch.no_grad()`. Without, the recurrence is kept from step to step, unless `get_C` is another. In training mode its numbers are compared first; in
-        eval mode what PyTorch does not count, written by way of a parameter's `data` or by a fused optimizer, is seen after
-        the next `x_0`, or the next `forward` or `step` with gradients."""
+        `torch.no_grad()`. Without, the recurrence is kept from step to step, unless `get_C` is another. In training mode its
+        numbers are compared first; in eval mode what PyTorch does not count, written by way of a parameter's `data` or by a
+        fused optimizer, is seen after the next `x_0`, or the next `forward` or `step` with gradients."""
         y, x = ops.step(self._numbers(u), *self._recurrence(correct_C), x_i.transpose(1, 2).double())
         if self.quirks == "release" and not (u.requires_grad or x_i.requires_grad):
             x = x.detach()  # there, no parameter has a part in its gradients

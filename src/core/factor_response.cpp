@@ -17,9 +17,7 @@ constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 Cascade cascade_of(const System& channel) {
   if (const auto* tf = std::get_if<TransferFunction>(&channel)) return to_cascade(*tf);
-  const bool has_factors =
-      std::holds_alternative<SecondOrderSections>(channel) || std::holds_alternative<ZeroPoleGain>(channel);
-  const System factors = has_factors ? channel : System(to_sections(channel).value);
+  const System factors = has_factors(channel) ? channel : System(to_sections(channel).value);
   return to_cascade({&factors, 1});
 }
 
