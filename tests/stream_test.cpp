@@ -365,6 +365,41 @@ TYPED_TEST(StreamTest, KnowsWhetherItsStateIsFinite) {
   }
 }
 
+// An identity is not multiplied by: with all that can stand around it, and after a sample that is not finite.
+TYPED_TEST(StreamTest, MatricesThatChangeNothing) {
+  using T = TypeParam;
+  RandomModels random(43);
+  for (const std::size_t channels : {1u, 3u, 16u, 17u, 40u})
+    for (const auto norm : {Architecture::Norm::none, Architecture::Norm::batch, Architecture::Norm::layer})
+      for (const auto decoder : {Architecture::Decoder::position, Architecture::Decoder::pool}) {
+        Architecture a;
+        a.channels = a.features = a.outputs = channels;
+        a.layers = 2;
+        a.norm = norm;
+        a.decoder = decoder;
+        a.length = 30;
+        ModelFile file = random.model(a, precision_of<T>, 8);
+        for (Linear* matrix : {&file.encoder, &file.decoder[0]}) {
+          matrix->weight.assign(channels * channels, 0.0);
+          for (std::size_t c = 0; c < channels; ++c) matrix->weight[c * (channels + 1)] = 1;
+          matrix->bias.assign(channels, 0.0);
+        }
+        const Rows x = draw_input<T>(random, a, 30), wanted = testing::answers(file, x);
+        const Model<T> model(file);
+        EXPECT_LT(error_of(stepped(model, x), wanted), tolerance<T>) << channels << " channels";
+
+        Streams<T> streams(model, 1);
+        const std::size_t one = streams.join();
+        std::vector<T> bad(channels), out(channels);
+        bad[0] = std::numeric_limits<T>::quiet_NaN();
+        streams.step({&one, 1}, std::span<const T>(bad), out);
+        streams.reset(one);
+        std::vector<std::vector<T>> after;
+        feed(streams, a, one, x, 0, 30, Call::process, Buffers::interleaved, after);
+        EXPECT_LT(error_of(after, wanted), tolerance<T>) << channels << " channels, after a reset";
+      }
+}
+
 // Every instruction set gives the same answers but for rounding, and takes the others' states.
 TYPED_TEST(StreamTest, InstructionSetsAgree) {
   using T = TypeParam;

@@ -29,7 +29,7 @@ struct LaneRecurrence {
   const T* numbers;
   const T* h0;          // one row
   std::size_t terms;    // taps, sections or pairs of poles
-  std::size_t vectors;  // of a row
+  std::size_t vectors;  // with channels in them
 };
 
 template <class T>

@@ -17,6 +17,7 @@ struct LaneMatrix {
   const T* bias;
   const T* scale;  // a number an output, of int8
   std::size_t inputs, vectors;
+  bool identity;  // y is x, and there are no weights: of filters alone as a model
 };
 
 // Weights that are kept in one type and computed with in another.

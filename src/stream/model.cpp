@@ -13,6 +13,17 @@
 
 namespace rtf::stream {
 
+namespace {
+
+bool is_identity(const Linear& layer, std::size_t outputs, std::size_t inputs) {
+  if (outputs != inputs || !layer.scale.empty()) return false;
+  for (std::size_t i = 0; i < layer.weight.size(); ++i)
+    if (layer.weight[i] != (i % (inputs + 1) == 0 ? 1.0 : 0.0)) return false;
+  return std::all_of(layer.bias.begin(), layer.bias.end(), [](double bias) { return bias == 0; });
+}
+
+}  // namespace
+
 // Hands out aligned arrays of one piece of memory and fills them; without memory it only counts the bytes.
 template <class T>
 class Model<T>::Impl::Packer {
@@ -46,7 +57,10 @@ class Model<T>::Impl::Packer {
     const std::size_t part = outputs / parts, padded = row_size(part), lanes = model_.lanes.lanes;
     LaneMatrix<T> matrix{};
     matrix.inputs = inputs;
-    matrix.vectors = parts * padded / lanes;
+    matrix.identity = parts == 1 && is_identity(layer, outputs, inputs);
+    if (matrix.identity) return matrix;
+    // Halves begin with whole rows.
+    matrix.vectors = parts > 1 ? parts * padded / lanes : vectors_of(part, lanes);
     matrix.bias = rows<T>(layer.bias, part);
     matrix.scale = scales(layer, part);
     const std::size_t share = model_.weights.share();
@@ -81,8 +95,8 @@ class Model<T>::Impl::Packer {
   // value(channel, term, number), `numbers` a term.
   template <class R, class Value>
   const R* terms(std::size_t channels, std::size_t count, std::size_t numbers, std::size_t lanes, Value&& value) {
-    const std::size_t vectors = row_size(channels) / lanes;
-    return take<R>(row_size(channels) * count * numbers, [&](R* array) {
+    const std::size_t vectors = vectors_of(channels, lanes);
+    return take<R>(vectors * lanes * count * numbers, [&](R* array) {
       each_block(vectors, channel_block, [&](std::size_t first, std::size_t width) {
         R* block = array + first * lanes * count * numbers;
         const std::size_t end = std::min(channels, (first + width) * lanes);
@@ -144,7 +158,7 @@ LaneLayer<R> pack_form(Packer& packer, const TransferFunction& tf, const Lanes<R
       packer.template terms<R>(tf.channels, n, 2, lanes.lanes, [&](std::size_t c, std::size_t k, std::size_t number) {
         return number == 0 ? tf.a[tf.group_of(c) * n + n - 1 - k] : tf.b[c * n + n - 1 - k];
       });
-  return {{numbers, h0, n, row_size(tf.channels) / lanes.lanes}, lanes.companion};
+  return {{numbers, h0, n, vectors_of(tf.channels, lanes.lanes)}, lanes.companion, lanes.lanes};
 }
 
 template <class R, class Packer>
@@ -156,7 +170,7 @@ LaneLayer<R> pack_form(Packer& packer, const std::vector<SecondOrderSections>& a
   const R* numbers = packer.template terms<R>(
       all.size(), layer.terms, 5, lanes.lanes,
       [&](std::size_t c, std::size_t s, std::size_t number) { return all[c].sections[s][places[number]]; });
-  return {{numbers, nullptr, layer.terms, row_size(all.size()) / lanes.lanes}, lanes.sos};
+  return {{numbers, nullptr, layer.terms, vectors_of(all.size(), lanes.lanes)}, lanes.sos, lanes.lanes};
 }
 
 // Two poles as s <- M s + (u, 0), y = c . s: a conjugate pair turns and shrinks s; two real ones feed each other, which
@@ -203,7 +217,7 @@ LaneLayer<R> pack_form(Packer& packer, const std::vector<Modal>& all, const Lane
                                               [&](std::size_t c, std::size_t s, std::size_t number) {
                                                 return s < pairs[c].size() ? pairs[c][s].numbers[number] : 0.0;
                                               });
-  return {{numbers, h0_row, layer.terms, row_size(all.size()) / lanes.lanes}, lanes.modal};
+  return {{numbers, h0_row, layer.terms, vectors_of(all.size(), lanes.lanes)}, lanes.modal, lanes.lanes};
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ namespace rtf::stream {
 
 // Elements that a row is a multiple of: whole vectors of every instruction set, and whole cache lines.
 inline constexpr std::size_t row_multiple = 16;
+constexpr std::size_t vectors_of(std::size_t width, std::size_t lanes) { return (width + lanes - 1) / lanes; }
 constexpr std::size_t row_size(std::size_t width) { return (width + row_multiple - 1) / row_multiple * row_multiple; }
 
 template <class T>
@@ -35,6 +36,7 @@ template <class T>
 struct LaneLayer {
   LaneRecurrence<T> recurrence;
   RunLanes<T> run = nullptr;
+  std::size_t lanes = 0;  // of a vector
 };
 
 // A layer runs in its own precision.

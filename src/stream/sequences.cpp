@@ -20,6 +20,7 @@ struct Sequences<T>::Impl {
     const std::size_t each = memory_product(most, rows.numbers->row);
     const std::size_t bytes = memory_product(3, array_bytes<T>(each));
     memory = Workspace(bytes);
+    std::fill_n(memory.data(), bytes, std::byte{0});  // past the channels, where norms write nothing
     Carver carver(memory, bytes, "stream::Sequences");
     h = carver.take<T>(each);
     forward = carver.take<T>(each);

@@ -24,7 +24,7 @@ void each_state(const Layer& layer, std::size_t channels, std::uint64_t samples,
   std::visit(
       [&]<class R>(const LaneLayer<R>& lanes) {
         R* state = reinterpret_cast<R*>(memory + layer.state_offset);
-        const std::size_t vectors = lanes.recurrence.vectors, width = row_size(channels) / vectors;
+        const std::size_t vectors = lanes.recurrence.vectors, width = lanes.lanes;
         each_block(vectors, channel_block, [&](std::size_t first, std::size_t count) {
           R* block = state + first * width * layer.terms * layer.states_a_term;
           const std::size_t end = std::min(channels, (first + count) * width);
