@@ -1,11 +1,11 @@
 // rtf export: a run's weights as one model file, with a report of how each layer will run.
 #include <cstdio>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 
 #include "core/file_errors.h"
+#include "core/option_names.h"
 #include "radius_text.h"
 #include "rtf/error.h"
 #include "train/export_run.h"
@@ -27,15 +27,11 @@ std::string error_text(double error) {
 }
 
 RealizeOptions realize_options(const ExportOptions& options) {
-  static const std::map<std::string, RealizationChoice> choices = {{"auto", RealizationChoice::automatic},
-                                                                   {"companion", RealizationChoice::companion},
-                                                                   {"sos", RealizationChoice::sos},
-                                                                   {"modal", RealizationChoice::modal}};
   RealizeOptions realize;
-  realize.precision = options.precision == "f32" ? DataType::f32 : DataType::f64;
-  realize.realization = choices.at(options.realization);
+  realize.precision = option_value("export", "precision", precisions, options.precision);
+  realize.realization = option_value("export", "realization", realization_choices, options.realization);
   if (!options.stabilize.empty())
-    realize.stabilize = options.stabilize == "refit" ? StabilizeMethod::refit : StabilizeMethod::reflect;
+    realize.stabilize = option_value("export", "stabilize", layer_stabilize_methods, options.stabilize);
   return realize;
 }
 
@@ -44,9 +40,8 @@ std::optional<DataType> narrow_weights(const ExportOptions& options) {
   if (!options.weights.empty() && options.precision != "f32")
     throw Error(ErrorCode::argument, "export",
                 "--weights " + options.weights + " goes with --precision f32; f64 keeps its weights in f64");
-  if (options.weights == "bf16") return DataType::bf16;
-  if (options.weights == "int8") return DataType::int8;
-  return {};
+  if (options.weights.empty() || options.weights == "f32") return {};
+  return option_value("export", "weights", weight_types, options.weights);
 }
 
 // What was given up, in the order in which it was tried: "companion f32 2.1e-03", and by its drift where that was it.

@@ -19,6 +19,7 @@ MODULES = {
     "response": "rtf",
     "toolbox": "rtf",
     "forms": "rtf",
+    "filter_file": "rtf",
     "stream": "rtf",
     "plot": "rtf.plot",
     "released": "rtf",
@@ -26,6 +27,7 @@ MODULES = {
     "s4_block": "rtf.nn",
     "sequence_model": "rtf.nn",
     "checkpoint": "rtf",
+    "deployment": "rtf",
 }
 SECTIONS = ("Parameters", "Returns", "Raises", "Warns", "Attributes", "Examples")
 

@@ -284,7 +284,7 @@ class Session {
     RealizeOptions options;
     const bool wide = type_ == at::kDouble || command.value("precision", "") == "f64";
     options.precision = wide ? DataType::f64 : DataType::f32;
-    const nn::Exported exported = nn::export_model(*model_, options);
+    const Exported exported = nn::export_model(*model_, options);
     std::vector<double> errors;
     for (const Realized& layer : exported.layers) errors.push_back(layer.layer.error);
     save(command.at("save"), at::tensor(errors, at::kDouble));

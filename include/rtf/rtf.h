@@ -10,6 +10,7 @@
 #include "rtf/correction.h"
 #include "rtf/error.h"
 #include "rtf/executor.h"
+#include "rtf/export.h"
 #include "rtf/filter.h"
 #include "rtf/filter_file.h"
 #include "rtf/fit.h"

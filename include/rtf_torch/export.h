@@ -1,21 +1,13 @@
 // A trained model as a product ships it.
 #pragma once
 
-#include <vector>
-
-#include "rtf/model_file.h"
-#include "rtf/realize.h"
+#include "rtf/export.h"
 #include "rtf_torch/sequence_model.h"
 
 namespace rtf::nn {
 
-struct Exported {
-  ModelFile file;
-  std::vector<Realized> layers;  // what was tried and chosen; of a bidirectional model both directions of each in turn
-};
-
-// Batch norm is folded, and every layer becomes the recurrence that realize() chooses. Throws rtf::Error, which names
-// the layer, for one that cannot be streamed.
+// export_model() of rtf/export.h. Throws for layers of other kinds and for half gated blocks too, which have no place
+// in a model file.
 Exported export_model(const SequenceModelImpl& model, const RealizeOptions& options);
 
 // What is lost on the way, all in all: the largest difference between the answers of the file, as rtf::stream runs it,

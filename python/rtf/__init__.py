@@ -3,7 +3,8 @@
 Functions take NumPy arrays or tensors and give back the same kind (`rtf.functions`, `rtf.response`, `rtf.toolbox`);
 filters in other forms are the values of `rtf.forms`. `rtf.Stream` runs an exported model sample by sample. None of
 these needs PyTorch:
-`rtf.RTF`, `rtf.nn` and, for what `rtf train` left behind, `rtf.load`, which do, are imported when they are first used.
+`rtf.RTF`, `rtf.nn`, `rtf.export` and, for what `rtf train` left behind, `rtf.load`, which do, are imported when they are
+first used.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from .forms import (
     TransferFunction,
     ZeroPoleGain,
 )
+from .filter_file import read_filter, write_filter
 from .functions import convolve, correct, kernel, lfilter, wrap
 from .response import freqz, group_delay, poles
 from .stream import Stream
@@ -42,10 +44,13 @@ from .toolbox import (
 if TYPE_CHECKING:  # what is imported when it is first used, see below
     from . import nn, plot
     from .checkpoint import load
+    from .deployment import Export, ExportedLayer, export
     from .released import RTF
 
 __all__ = [
     "ConversionReport",
+    "Export",
+    "ExportedLayer",
     "Fit",
     "MimoTransferFunction",
     "Modal",
@@ -63,6 +68,7 @@ __all__ = [
     "convert",
     "convolve",
     "correct",
+    "export",
     "fit",
     "freqz",
     "group_delay",
@@ -72,13 +78,23 @@ __all__ = [
     "nn",
     "plot",
     "poles",
+    "read_filter",
     "reduce",
     "stabilize",
     "wrap",
+    "write_filter",
 ]
 
 # What takes long to import: the module that has the name, and the name there.
-_LATER = {"RTF": ("released", "RTF"), "load": ("checkpoint", "load"), "nn": ("nn", ""), "plot": ("plot", "")}
+_LATER = {
+    "Export": ("deployment", "Export"),
+    "ExportedLayer": ("deployment", "ExportedLayer"),
+    "RTF": ("released", "RTF"),
+    "export": ("deployment", "export"),
+    "load": ("checkpoint", "load"),
+    "nn": ("nn", ""),
+    "plot": ("plot", ""),
+}
 _NEEDED = {"torch": "PyTorch", "matplotlib": "matplotlib"}
 
 
@@ -92,8 +108,8 @@ def _installed(package: str) -> bool:
 if not TYPE_CHECKING:  # which takes all for installed, and a name that is not there for an error
     # What cannot be had is not listed, so that `from rtf import *` and `help(rtf)` do without it.
     if not _installed("torch") or not (Path(_core.__file__).parent / "librtf_torch.so").exists():
-        __all__.remove("RTF")
-        __all__.remove("nn")
+        for later in ("Export", "ExportedLayer", "RTF", "export", "nn"):
+            __all__.remove(later)
     if not _installed("matplotlib"):
         __all__.remove("plot")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec, TypeAlias, TypeVar
@@ -135,6 +136,20 @@ def text(operation: str, name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError(f"[rtf::{operation}] {name} is {value!r}; a name is needed")
     return value
+
+
+def path_text(operation: str, path: Any, needed: str) -> str:
+    """A path as the library takes it."""
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"[rtf::{operation}] path is a {type(path).__name__}; {needed}")
+    found = os.fsdecode(path)
+    try:
+        found.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"[rtf::{operation}] path is {found!r}; one in UTF-8 is needed") from None
+    if "\0" in found:
+        raise ValueError(f"[rtf::{operation}] path is {found!r}; no path has a zero byte in it")
+    return found
 
 
 def is_form(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""`load`: what `rtf train` and `rtf export` leave behind, back in Python."""
+"""`load`: what `rtf train`, `rtf export` and `rtf.export` leave behind, back in Python."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from . import _core
+from ._dispatch import path_text
 from .stream import Stream
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _SHAPE = ("vocabulary", "features", "decoder", "outputs", "last", "length")
 
 
 def load(path: str | os.PathLike[str], *, checkpoint: str = "best") -> SequenceModel | Stream:
-    """The model of a run, of a checkpoint, or of a file that `rtf export` wrote.
+    """The model of a run, of a checkpoint, or of an exported file.
 
     Parameters
     ----------
@@ -60,11 +61,9 @@ def load(path: str | os.PathLike[str], *, checkpoint: str = "best") -> SequenceM
     >>> model.vocabulary == stream.vocabulary
     True
     """
-    if not isinstance(path, str | os.PathLike):
-        raise ValueError(f"[rtf::load] path is a {type(path).__name__}; that of a run's folder or of a file is needed")
+    file = Path(path_text("load", path, "that of a run's folder or of a file is needed"))
     if checkpoint not in ("best", "latest", "previous"):
         raise ValueError(f"[rtf::load] checkpoint is {checkpoint!r}; expected best, latest or previous")
-    file = Path(path)
     if file.is_dir():
         file = file / "checkpoints" / f"{checkpoint}.safetensors"
     if not file.is_file():

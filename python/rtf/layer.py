@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ._dispatch import count
+from ._dispatch import count, flag
 from ._library import constant_in_graphs, ops
 from .forms import TrainedTransferFunction, TransferFunction
 
@@ -132,9 +132,9 @@ class RTF(nn.Module):
         for option, choice in chosen.items():
             check_choice("RTF", option, choice, _CHOICES[option])
         self.channels, self.order, self.length, self.denominators = channels, order, length, denominators
-        self.bidirectional, self.numerator, self.kernel_dropout = bidirectional, numerator, kernel_dropout
+        self.bidirectional, self.numerator, self.kernel_dropout = flag("RTF", "bidirectional", bidirectional), numerator, kernel_dropout
         self.init, self.initial_gain, self.constraint, self.index = init, initial_gain, constraint, index
-        directions = 2 if bidirectional else 1
+        directions = 2 if self.bidirectional else 1
         self.a = nn.Parameter(torch.empty(directions * denominators, order + (constraint == "montel_paper")))
         self.b = nn.Parameter(torch.empty(directions * channels, order))
         self.h0 = nn.Parameter(torch.empty(directions * channels))
@@ -177,10 +177,16 @@ class RTF(nn.Module):
 
     def transfer_function(self) -> TransferFunction | TrainedTransferFunction:
         """The filters of the layer as the functions of this package take them; differentiable."""
-        a = self.denominator()
+        return self._filter(self.denominator(), self.b, self.h0)
+
+    def wide_transfer_function(self) -> TransferFunction | TrainedTransferFunction:
+        """The same in float64, with the constraint computed there."""
+        return self._filter(self._constrained(self.a.double()), self.b.double(), self.h0.double())
+
+    def _filter(self, a: Tensor, b: Tensor, h0: Tensor) -> TransferFunction | TrainedTransferFunction:
         if self.numerator == "exact":
-            return TransferFunction(a, self.b, self.h0)
-        return TrainedTransferFunction(a, self.b, self.h0, self.length)
+            return TransferFunction(a, b, h0)
+        return TrainedTransferFunction(a, b, h0, self.length)
 
     def kernel(self, length: int | None = None) -> Tensor:
         """The first samples of the kernels, (channels, length), or (2, channels, length): forward, then backward."""
@@ -229,7 +235,7 @@ class RTF(nn.Module):
         """a, b and h0 of the recurrence; differentiable."""
         if self.bidirectional:
             raise ValueError("[rtf::RTF] a bidirectional layer has no recurrence: it sees the whole sequence")
-        a, b, h0 = self._constrained(self.a.double()), self.b.double(), self.h0.double()
+        a, b, h0 = self.wide_transfer_function()[:3]
         if self.numerator == "wrapped":
             b, h0 = ops.correct(a, b, h0, self.length)
         return a, b, h0

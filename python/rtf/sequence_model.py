@@ -9,7 +9,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from ._dispatch import count
+from ._dispatch import count, flag
 from .block import Block, Embedding, Linear, Norm
 from .layer import RTF, Realization, check_choice, check_signal, draw_generator
 
@@ -106,6 +106,8 @@ class SequenceModel(nn.Module):
         channels, outputs = count("SequenceModel", "channels", channels), count("SequenceModel", "outputs", outputs)
         features, last = count("SequenceModel", "features", features), count("SequenceModel", "last", last)
         vocabulary, layers = count("SequenceModel", "vocabulary", vocabulary, 0), count("SequenceModel", "layers", layers, 0)
+        prenorm, residual = flag("SequenceModel", "prenorm", prenorm), flag("SequenceModel", "residual", residual)
+        glu = glu if isinstance(glu, str) else flag("SequenceModel", "glu", glu)
         for p in (dropout, inner_dropout):
             if not 0 <= p < 1:
                 raise ValueError(f"[rtf::SequenceModel] a dropout of {p}; it must be in [0, 1)")
@@ -115,7 +117,8 @@ class SequenceModel(nn.Module):
         check_choice("SequenceModel", "decoder", decoder, ("pool", "last", "position", "pair"))
         if decoder == "last" and last > length:
             raise ValueError(f"[rtf::SequenceModel] last is {last}, more than the length {length}")
-        self.vocabulary, self.features, self.norm_kind, self.prenorm, self.residual = vocabulary, features, norm, prenorm, residual
+        self.length, self.vocabulary, self.features = count("SequenceModel", "length", length), vocabulary, features
+        self.norm_kind, self.prenorm, self.residual = norm, prenorm, residual
         self.dropout, self.inner_dropout = dropout, inner_dropout
         self.tie_dropout, self.tie_inner_dropout = tie_dropout, tie_inner_dropout
         self.activation, self.glu, self.decoder_kind, self.last = activation, glu, decoder, last
@@ -202,6 +205,7 @@ class SequenceModel(nn.Module):
             raise ValueError(f"[rtf::SequenceModel] last is {self.last}, more than the length {length}")
         for block in self._blocks():
             block.layer.set_length(length)
+        self.length = length
 
     def _blocks(self) -> list[Block]:
         return cast(list[Block], list(self.blocks))

@@ -9,14 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
-from ._dispatch import as_array, given, is_form, numbers, packed_filter, text
+from ._dispatch import as_array, given, is_form, numbers, packed_filter, path_text, text
 from .forms import Filter
 
 __all__ = ["Stream"]
 
 
 class Stream:
-    """One stream of samples or tokens through a model file that `rtf export` wrote, or through a filter.
+    """One stream of samples or tokens through a model file that `rtf export` or `rtf.export` wrote, or
+    through a filter.
 
     A sample has `inputs` numbers, or is a token, a whole number below `vocabulary`; an answer has `outputs` numbers.
     Answers do not depend on how the samples are cut into calls, to the last bit. Arrays are NumPy's, float32 or float64 as
@@ -59,7 +60,7 @@ class Stream:
         elif precision is not None:
             raise ValueError("[rtf::stream] precision is for a filter; a model file has its own")
         else:
-            self._stream = _core.load_stream(os.fspath(source))
+            self._stream = _core.load_stream(path_text("stream", source, "that of a model file is needed"))
 
     @property
     def inputs(self) -> int:

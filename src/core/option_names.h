@@ -1,7 +1,5 @@
-// What options are called, on the command line and in Python.
+// What options are called, on the command line and in Python. Without fmt: sources that include torch's headers use it.
 #pragma once
-
-#include <fmt/format.h>
 
 #include <cstddef>
 #include <optional>
@@ -11,6 +9,7 @@
 #include "rtf/error.h"
 #include "rtf/fit.h"
 #include "rtf/kernel.h"
+#include "rtf/realize.h"
 #include "rtf/stabilize.h"
 
 namespace rtf {
@@ -37,6 +36,17 @@ inline constexpr OptionName<StateSpaceMethod> state_space_methods[] = {{"auto", 
                                                                        {"eigenvalues", StateSpaceMethod::eigenvalues},
                                                                        {"markov", StateSpaceMethod::markov}};
 
+inline constexpr OptionName<RealizationChoice> realization_choices[] = {{"auto", RealizationChoice::automatic},
+                                                                        {"companion", RealizationChoice::companion},
+                                                                        {"sos", RealizationChoice::sos},
+                                                                        {"modal", RealizationChoice::modal}};
+// Of exported layers.
+inline constexpr OptionName<StabilizeMethod> layer_stabilize_methods[] = {{"refit", StabilizeMethod::refit},
+                                                                          {"reflect", StabilizeMethod::reflect}};
+inline constexpr OptionName<DataType> precisions[] = {{"f32", DataType::f32}, {"f64", DataType::f64}};
+inline constexpr OptionName<DataType> weight_types[] = {
+    {"f32", DataType::f32}, {"bf16", DataType::bf16}, {"int8", DataType::int8}};
+
 // Throws "[rtf::fit] method is 'qr'; hankel, prony or iterative is needed" for a name that is not in the list.
 template <class Value, std::size_t count>
 Value option_value(const char* operation, const char* option, const OptionName<Value> (&names)[count],
@@ -44,9 +54,9 @@ Value option_value(const char* operation, const char* option, const OptionName<V
   std::string known;
   for (std::size_t i = 0; i < count; ++i) {
     if (name == names[i].name) return names[i].value;
-    known += fmt::format("{}{}", i == 0 ? "" : i + 1 == count ? " or " : ", ", names[i].name);
+    known += std::string(i == 0 ? "" : i + 1 == count ? " or " : ", ") + names[i].name;
   }
-  throw Error(ErrorCode::argument, operation, fmt::format("{} is '{}'; {} is needed", option, name, known));
+  throw Error(ErrorCode::argument, operation, std::string(option) + " is '" + name + "'; " + known + " is needed");
 }
 
 }  // namespace rtf

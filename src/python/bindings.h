@@ -6,6 +6,8 @@
 namespace rtf::python {
 
 void add_checkpoint(nanobind::module_& m);
+void add_deployment(nanobind::module_& m);
+void add_filter_file(nanobind::module_& m);
 void add_functions(nanobind::module_& m);
 void add_stream(nanobind::module_& m);
 void add_toolbox(nanobind::module_& m);

@@ -24,6 +24,8 @@ NB_MODULE(_core, m) {
   nanobind::register_exception_translator(raise_in_python);
   m.attr("version") = rtf::version;
   rtf::python::add_checkpoint(m);
+  rtf::python::add_deployment(m);
+  rtf::python::add_filter_file(m);
   rtf::python::add_functions(m);
   rtf::python::add_toolbox(m);
   rtf::python::add_stream(m);

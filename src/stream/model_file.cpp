@@ -8,6 +8,7 @@
 #include "core/array_bytes.h"
 #include "core/checksum.h"
 #include "core/json.h"
+#include "core/option_names.h"
 #include "core/printable.h"
 #include "core/safetensors_bytes.h"
 #include "rtf/safetensors.h"
@@ -24,26 +25,20 @@ constexpr int format_version = 1;
   throw Error(code, "read_model", path + ": " + why);
 }
 
-template <class Enum>
-struct Name {
-  Enum value;
-  const char* text;
-};
-constexpr Name<Architecture::Norm> norms[] = {
-    {Architecture::Norm::none, "none"}, {Architecture::Norm::batch, "batch"}, {Architecture::Norm::layer, "layer"}};
-constexpr Name<Architecture::Activation> activations[] = {{Architecture::Activation::identity, "identity"},
-                                                          {Architecture::Activation::gelu, "gelu"}};
-constexpr Name<Architecture::Decoder> decoders[] = {{Architecture::Decoder::pool, "pool"},
-                                                    {Architecture::Decoder::last, "last"},
-                                                    {Architecture::Decoder::position, "position"},
-                                                    {Architecture::Decoder::pair, "pair"}};
-constexpr Name<DataType> precisions[] = {{DataType::f32, "f32"}, {DataType::f64, "f64"}};
-constexpr Name<DataType> narrow_types[] = {{DataType::bf16, "bf16"}, {DataType::int8, "int8"}};
+constexpr OptionName<Architecture::Norm> norms[] = {
+    {"none", Architecture::Norm::none}, {"batch", Architecture::Norm::batch}, {"layer", Architecture::Norm::layer}};
+constexpr OptionName<Architecture::Activation> activations[] = {{"identity", Architecture::Activation::identity},
+                                                                {"gelu", Architecture::Activation::gelu}};
+constexpr OptionName<Architecture::Decoder> decoders[] = {{"pool", Architecture::Decoder::pool},
+                                                          {"last", Architecture::Decoder::last},
+                                                          {"position", Architecture::Decoder::position},
+                                                          {"pair", Architecture::Decoder::pair}};
+constexpr OptionName<DataType> narrow_types[] = {{"bf16", DataType::bf16}, {"int8", DataType::int8}};
 
 template <class Enum, std::size_t count>
-const char* text_of(const Name<Enum> (&names)[count], Enum value) {
+const char* text_of(const OptionName<Enum> (&names)[count], Enum value) {
   for (const auto& one : names)
-    if (one.value == value) return one.text;
+    if (one.value == value) return one.name;
   return "?";
 }
 
@@ -78,15 +73,15 @@ class Object {
     if (read_ != value_.size()) refuse(path_, where_ + " has keys that this version does not know");
   }
   template <class Enum, std::size_t count>
-  void read(const char* key, const Name<Enum> (&names)[count], Enum& into) {
+  void read(const char* key, const OptionName<Enum> (&names)[count], Enum& into) {
     const json& found = at(key);
     std::string known;
     for (const auto& one : names) {
-      if (found == one.text) {
+      if (found == one.name) {
         into = one.value;
         return;
       }
-      known += (known.empty() ? "" : ", ") + std::string(one.text);
+      known += (known.empty() ? "" : ", ") + std::string(one.name);
     }
     bad(key, found, "one of " + known);
   }
@@ -158,7 +153,7 @@ json layer_json(const LayerRealization& layer) {
 }
 
 enum class Form { companion, sos, modal };
-constexpr Name<Form> forms[] = {{Form::companion, "companion"}, {Form::sos, "sos"}, {Form::modal, "modal"}};
+constexpr OptionName<Form> forms[] = {{"companion", Form::companion}, {"sos", Form::sos}, {"modal", Form::modal}};
 
 LayerRealization read_layer(const json& value, const std::string& where, const std::string& path) {
   LayerRealization layer;
@@ -218,11 +213,24 @@ const char* realization_name(const Realization& realization) {
   return text_of(forms, static_cast<Form>(realization.index()));
 }
 
+namespace {
+
+// The architecture, precision and type of weights of a file that has nothing else yet.
+ModelFile begin_model(const std::string& architecture, const std::string& path) {
+  ModelFile file;
+  read_architecture(parse_json(architecture, path + ": architecture", "read_model"), path, file);
+  return file;
+}
+
+}  // namespace
+
+Architecture parse_architecture(const std::string& text, const std::string& path) {
+  return begin_model(text, path).architecture;
+}
+
 ModelFile to_model(TensorFile tensors, const std::string& path) {
   check_envelope(tensors, path);
-  ModelFile file;
-  read_architecture(parse_json(metadata(tensors, "architecture", path), path + ": architecture", "read_model"), path,
-                    file);
+  ModelFile file = begin_model(metadata(tensors, "architecture", path), path);
   const json layers = parse_json(metadata(tensors, "layers", path), path + ": layers", "read_model");
   const std::size_t directions = file.architecture.bidirectional ? 2 : 1;
   if (!layers.is_array() || layers.size() != directions * file.architecture.layers)

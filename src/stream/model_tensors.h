@@ -12,6 +12,9 @@ namespace rtf {
 ModelFile to_model(TensorFile tensors, const std::string& path);
 TensorFile from_model(const ModelFile& file);
 
+// The metadata 'architecture' of a model file; errors name `path`.
+Architecture parse_architecture(const std::string& text, const std::string& path);
+
 // Of a valid file, without metadata; float32 tensors rounded as they will be read back.
 TensorFile to_tensors(const ModelFile& file);
 

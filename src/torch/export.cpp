@@ -2,23 +2,17 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
+#include <cstring>
 #include <map>
 #include <string>
 
-#include "core/file_errors.h"
 #include "rtf/error.h"
-#include "rtf/random.h"
-#include "rtf/stream.h"
+#include "stream/answer_error.h"
 
 namespace rtf::nn {
 namespace {
 
 using at::Tensor;
-
-constexpr double epsilon = 1e-5;  // of batch norm
 
 std::vector<double> values_of(const Tensor& tensor) {
   const Tensor plain = tensor.detach().to(at::kCPU, at::kDouble).contiguous();
@@ -69,34 +63,17 @@ Architecture architecture_of(const SequenceModelOptions& options) {
   return a;
 }
 
-// Parameters and buffers by name.
-class Weights {
- public:
-  explicit Weights(const SequenceModelImpl& model) {
-    for (const auto& item : model.named_parameters()) tensors_[item.key()] = item.value();
-    for (const auto& item : model.named_buffers()) tensors_[item.key()] = item.value();
-  }
+using Tensors = std::map<std::string, Tensor>;
 
-  const Tensor& tensor(const std::string& name) const { return tensors_.at(name); }
-  std::vector<double> at(const std::string& name) const { return values_of(tensors_.at(name)); }
-  Linear linear(const std::string& name) const { return {at(name + ".weight"), at(name + ".bias")}; }
-  Linear norm(const std::string& name, Norm kind) const {
-    Linear norm = linear(name);
-    if (kind != Norm::batch) return norm;
-    const auto mean = at(name + ".running_mean"), variance = at(name + ".running_var");
-    for (std::size_t c = 0; c < mean.size(); ++c) {
-      norm.weight[c] /= std::sqrt(variance[c] + epsilon);
-      norm.bias[c] -= mean[c] * norm.weight[c];
-    }
-    return norm;
-  }
-
- private:
-  std::map<std::string, Tensor> tensors_;
-};
+Tensors parameters_and_buffers(const SequenceModelImpl& model) {
+  Tensors tensors;
+  for (const auto& item : model.named_parameters()) tensors[item.key()] = item.value();
+  for (const auto& item : model.named_buffers()) tensors[item.key()] = item.value();
+  return tensors;
+}
 
 // One direction of a layer, 0 or 1.
-Realized realize_direction(const RTFImpl& layer, int64_t direction, const RealizeOptions& options) {
+AnyTransferFunction filter_of(const RTFImpl& layer, int64_t direction) {
   const RTFOptions& o = layer.options;
   const auto rows = [&](const Tensor& tensor, int64_t count) {
     return values_of(tensor.narrow(0, direction * count, count));
@@ -110,51 +87,21 @@ Realized realize_direction(const RTFImpl& layer, int64_t direction, const Realiz
     value.h0 = rows(layer.h0, o.channels);
     return value;
   };
-  const auto length = static_cast<std::size_t>(o.length);
-  if (o.numerator == Numerator::exact) return realize(fill(TransferFunction()), length, options);
+  if (o.numerator == Numerator::exact) return fill(TransferFunction());
   auto trained = fill(TrainedTransferFunction());
-  trained.length = length;
-  return realize(trained, options);
+  trained.length = static_cast<std::size_t>(o.length);
+  return trained;
 }
 
-// The answers of a model file to x, (batch, length) tokens or (batch, length, features) in float64.
-template <class T>
-std::vector<T> runtime_answers(const ModelFile& file, const Tensor& x) {
-  const stream::Model<T> model(file);
-  const Architecture& a = file.architecture;
-  const auto batch = static_cast<std::size_t>(x.size(0)), length = static_cast<std::size_t>(x.size(1));
-  const bool pair = a.decoder == Architecture::Decoder::pair, pool = a.decoder == Architecture::Decoder::pool;
-  const std::size_t answers = pair ? batch / 2 : batch, positions = pair || pool ? 1 : length;
-  std::vector<T> out(answers * positions * a.outputs);
-  const auto to = channels_last(out.data(), answers, positions, a.outputs);
-  stream::Sequences<T> sequences(model, length);
-  if (a.vocabulary > 0) {
-    sequences.process(channels_last(x.const_data_ptr<int64_t>(), batch, length, 1), to);
-  } else {
-    const Tensor samples = x.to(c10::CppTypeToScalarType<T>::value).contiguous();
-    sequences.process(channels_last(samples.const_data_ptr<T>(), batch, length, a.features), to);
-  }
-  return out;
-}
-
-// Numbers that float32 holds, or tokens.
-Tensor random_input(const Architecture& a) {
-  constexpr int64_t longest = 1 << 14;  // seconds of work
+Tensor to_tensor(const ModelInput& input, const Architecture& a) {
   const auto size = [](std::size_t value) { return static_cast<int64_t>(value); };
-  const int64_t batch = a.decoder == Architecture::Decoder::pair ? 2 : 1;
-  const int64_t length = std::max(std::min(size(a.length), longest), size(a.last));
-  const Random random(1);
-  if (a.vocabulary > 0) {
-    Tensor x = at::empty({batch, length}, at::kLong);
-    for (int64_t i = 0; i < x.numel(); ++i)
-      x.mutable_data_ptr<int64_t>()[i] =
-          static_cast<int64_t>(random.uniform(static_cast<uint64_t>(i)) * static_cast<double>(a.vocabulary));
+  const auto copy = [](const auto& values, at::IntArrayRef shape, at::ScalarType type) {
+    Tensor x = at::empty(shape, type);
+    std::memcpy(x.mutable_data_ptr(), values.data(), x.nbytes());
     return x;
-  }
-  Tensor x = at::empty({batch, length, size(a.features)}, at::kFloat);
-  for (int64_t i = 0; i < x.numel(); ++i)
-    x.mutable_data_ptr<float>()[i] = static_cast<float>(random.normal(static_cast<uint64_t>(i)));
-  return x.to(at::kDouble);
+  };
+  if (a.vocabulary > 0) return copy(input.tokens, {size(input.batch), size(input.length)}, at::kLong);
+  return copy(input.numbers, {size(input.batch), size(input.length), size(a.features)}, at::kDouble);
 }
 
 }  // namespace
@@ -166,26 +113,11 @@ double answer_error(const SequenceModelImpl& model, const ModelFile& file) {
   SequenceModel wide(options);
   wide->to(at::kDouble);
   wide->eval();
-  const Weights weights(model);
-  for (const auto& item : wide->named_parameters()) item.value().copy_(weights.tensor(item.key()));
-  for (const auto& item : wide->named_buffers()) item.value().copy_(weights.tensor(item.key()));
-
-  const Tensor x = random_input(file.architecture);
-  const std::vector<double> wanted = values_of(wide->forward(x));
-  const auto compare = [&](const auto& got) {
-    // Decoder::last answers at every position; the trainer's at the last ones.
-    const std::size_t before = got.size() - wanted.size();
-    double difference = 0, largest = 0;
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-      const double off = std::abs(got[before + i] - wanted[i]);
-      difference = std::isfinite(off) ? std::max(difference, off) : std::numeric_limits<double>::infinity();
-      largest = std::max(largest, std::abs(wanted[i]));
-    }
-    if (!std::isfinite(difference)) return difference;
-    return largest > 0 ? difference / largest : difference;
-  };
-  return file.precision == DataType::f32 ? compare(runtime_answers<float>(file, x))
-                                         : compare(runtime_answers<double>(file, x));
+  const Tensors tensors = parameters_and_buffers(model);
+  for (const auto& item : wide->named_parameters()) item.value().copy_(tensors.at(item.key()));
+  for (const auto& item : wide->named_buffers()) item.value().copy_(tensors.at(item.key()));
+  const ModelInput input = random_input(file.architecture);
+  return rtf::answer_error(file, input, values_of(wide->forward(to_tensor(input, file.architecture))));
 }
 
 Exported export_model(const SequenceModelImpl& model, const RealizeOptions& options) {
@@ -195,38 +127,17 @@ Exported export_model(const SequenceModelImpl& model, const RealizeOptions& opti
     throw Error(ErrorCode::unsupported, "export_model", "layers other than rtf have no place in a model file");
   if (o.glu != Glu::none && o.glu != Glu::full)
     throw Error(ErrorCode::unsupported, "export_model", "half gated blocks have no place in a model file");
-  const Weights weights(model);
-  Exported exported;
-  ModelFile& file = exported.file;
-  file.architecture = architecture_of(o);
-  file.precision = options.precision;
-  if (o.vocabulary > 0) {
-    file.encoder.weight = weights.at("encoder.weight");
-  } else {
-    file.encoder = weights.linear("encoder");
-  }
+  TrainedModel trained;
+  trained.architecture = architecture_of(o);
   const auto modules = model.named_modules();
   for (int64_t i = 0; i < o.layers; ++i) {
-    const std::string name = "blocks." + std::to_string(i);
-    ModelBlock& block = file.blocks.emplace_back();
-    if (file.architecture.has_norms()) block.norm = weights.norm(name + ".norm", o.norm);
-    if (o.glu != Glu::none) block.output = weights.linear(name + ".output");
-    const auto& layer = *modules[name + ".layer"]->as<RTFImpl>();
-    try {
-      block.layer = exported.layers.emplace_back(realize_direction(layer, 0, options)).layer;
-      if (o.layer.bidirectional)
-        block.backward = exported.layers.emplace_back(realize_direction(layer, 1, options)).layer;
-    } catch (const Error& error) {
-      throw Error(error.code(), "export_model", "layer " + std::to_string(i) + ": " + without_operation(error));
-    }
+    const auto& layer = *modules["blocks." + std::to_string(i) + ".layer"]->as<RTFImpl>();
+    for (int64_t direction = 0; direction < (o.layer.bidirectional ? 2 : 1); ++direction)
+      trained.layers.push_back(filter_of(layer, direction));
   }
-  if (file.architecture.has_last_norm()) file.norm = weights.norm("norm", o.norm);
-  if (o.decoder == Decoder::pair) {
-    file.decoder = {weights.linear("decoder.0"), weights.linear("decoder.1")};
-  } else {
-    file.decoder = {weights.linear("decoder")};
-  }
-  return exported;
+  for (const auto& [name, tensor] : parameters_and_buffers(model))
+    if (name.find(".layer.") == std::string::npos) trained.weights[name] = values_of(tensor);
+  return rtf::export_model(trained, options);
 }
 
 }  // namespace rtf::nn

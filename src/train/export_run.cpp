@@ -59,7 +59,7 @@ ExportReport export_run(const std::string& run, const std::string& checkpoint, c
     nn::SequenceModel model = make_model(config, *make_task(config, number_type(config.train)), device);
     load_tensors(saved, model_tensors(model), "model.", report.checkpoint);
     load_averages(saved, model);
-    nn::Exported exported = nn::export_model(*model, options);
+    Exported exported = nn::export_model(*model, options);
     if (weights) round_weights(exported.file, *weights);
     report.answer_error = nn::answer_error(*model, exported.file);
     if (!std::isfinite(report.answer_error))
