@@ -28,8 +28,11 @@ def has_tensor(values: Iterable[Any]) -> bool:
     return any(isinstance(v, torch.Tensor) or (isinstance(v, tuple | list) and has_tensor(v)) for v in values)
 
 
-def given(value: Any) -> Any:
-    """What the functions take: a layer's filter in place of the layer."""
+def given(value: Any, *, wide: bool = False) -> Any:
+    """What the functions take: a layer's filter in place of the layer. `wide` has its constraint computed in float64, as
+    the recurrence of a layer has."""
+    if wide and hasattr(value, "wide_transfer_function"):
+        return value.wide_transfer_function()
     return value.transfer_function() if hasattr(value, "transfer_function") else value
 
 
@@ -73,12 +76,17 @@ def as_array(value: Any) -> NDArray[Any]:
     return found
 
 
+def first_line(error: Exception) -> str:
+    """Of what an error says."""
+    return str(error).strip().partition("\n")[0] or "no reason given"
+
+
 def named_array(operation: str, name: str, value: Any) -> NDArray[Any]:
     """The same, or one clear line."""
     try:
         return as_array(value)
-    except ValueError as error:  # NumPy's, which does not say of what
-        why = str(error).splitlines()[0] if str(error) else "no reason given"
+    except (RuntimeError, TypeError, ValueError) as error:  # PyTorch's and NumPy's, which do not say of what
+        why = first_line(error)
         found = "has rows of different lengths" if "inhomogeneous" in why else f"cannot be read ({why})"
         raise ValueError(f"[rtf::{operation}] {name} {found}; an array is needed") from None
 
@@ -133,7 +141,7 @@ def flag(operation: str, name: str, value: Any) -> bool:
 
 def text(operation: str, name: str, value: Any) -> str:
     """A name, one of those that the library knows; which, it says itself."""
-    if not isinstance(value, str):
+    if not isinstance(value, str) or not value.isprintable():
         raise ValueError(f"[rtf::{operation}] {name} is {value!r}; a name is needed")
     return value
 

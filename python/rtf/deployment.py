@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from . import _core
-from ._dispatch import path_text, text
+from ._dispatch import called, first_line, path_text, text
 from .block import Block, Embedding, Linear, Norm
 from .layer import RTF
 from .sequence_model import SequenceModel
@@ -59,7 +59,8 @@ def export(
 ) -> Export:
     """A model as the file that `rtf.Stream`, `rtf stream`, C++ and C run without PyTorch, as `rtf export` makes one of a run.
 
-    The file appears whole or not at all. The model stays as it is, and where it is.
+    The file appears whole or not at all. The model stays as it is, and where it is. A bidirectional model, and one that
+    compares pairs of sequences, has no answer for one stream: `rtf stream`, C++ and C run it over whole sequences.
 
     Parameters
     ----------
@@ -108,7 +109,7 @@ def export(
             text("export", "realization", realization),
             None if stabilize is None else text("export", "stabilize", stabilize),
         )
-        wanted = frozen.cpu().double()(torch.from_numpy(found.input()))
+        wanted = called("export", frozen.cpu().double(), torch.from_numpy(found.input()))
         error = found.write(_numbers(wanted))
     return Export([ExportedLayer(*layer) for layer in found.layers], error)
 
@@ -120,8 +121,12 @@ def _refuse(why: str) -> NoReturn:
 def _check(model: Any) -> None:
     """Refuses what computes something that a model file does not say."""
     if not isinstance(model, SequenceModel):
-        _refuse(f"the model is a {type(model).__name__}; an rtf.nn.SequenceModel is needed. A layer alone is a filter: rtf.Stream "
-                "runs it, rtf.write_filter makes a file of it")  # fmt: skip
+        inside = [name for name in ("module", "_orig_mod") if isinstance(getattr(model, name, None), SequenceModel)]
+        hint = f"its .{inside[0]} is one" if inside else "Layers alone are filters: rtf.Stream runs them, rtf.write_filter writes them"
+        _refuse(f"the model is a {type(model).__name__}; an rtf.nn.SequenceModel is needed. {hint}")
+    for name, values in (*model.named_parameters(), *model.named_buffers()):
+        if values.is_meta or not values.is_floating_point():
+            _refuse(f"{name} is a {values.dtype} tensor on {values.device}; real numbers are needed")
     _check_own("the model", model, (SequenceModel,), ("forward", "_encode", "_decode"))
     if model.glu not in (True, False):
         _refuse(f"glu is '{model.glu}'; half gated blocks have no place in a model file")
@@ -131,16 +136,19 @@ def _check(model: Any) -> None:
         _check_own(where, block, (Block,), ("forward", "_gate_and_add"))
         _check_own(f"layer {index}", block.layer, (RTF,), ("forward", "kernel", "denominator"))
         if block.norm is not None:
-            _check_own(f"the norm of {where}", block.norm, (Norm,))
+            _check_norm(f"the norm of {where}", block.norm, model)
         if block.output is not None:
             _check_own(f"the output of {where}", block.output, linear)
         for name in ("prenorm", "residual", "activation", "glu"):
             _check_alike(name, (where, block), ("the model", model))
-        for name in ("channels", "length", "bidirectional"):
+        for name in ("channels", "bidirectional"):
             _check_alike(name, (f"layer {index}", block.layer), ("layer 0", model._blocks()[0].layer))
+        _check_alike("length", (f"layer {index}", block.layer), ("the model", model))
     if model.norm is not None:
-        _check_own("the last norm", model.norm, (Norm,))
+        _check_norm("the last norm", model.norm, model)
     _check_own("the encoder", model.encoder, embedding if model.vocabulary > 0 else linear)
+    if getattr(model.encoder, "max_norm", None) is not None:
+        _refuse(f"max_norm of the encoder is {model.encoder.max_norm}, which has no place in a model file")
     for part in model.decoder if isinstance(model.decoder, nn.ModuleList) else [model.decoder]:
         _check_own("the decoder", part, linear)
 
@@ -150,11 +158,17 @@ def _check_own(where: str, module: Any, kinds: tuple[type[nn.Module], ...], meth
     if not isinstance(module, kinds):
         needed = "rtf.nn.RTF" if kinds[0] is RTF else kinds[0].__name__  # rtf.RTF is another
         _refuse(f"{where} is a {type(module).__name__}; {needed} is needed")
-    for method in methods:
+    for method in ("__call__", *methods):
         if method in module.__dict__ or all(getattr(type(module), method) is not getattr(kind, method) for kind in kinds):
             _refuse(f"{where} has a {method} of its own, which has no place in a model file")
     if module._forward_hooks or module._forward_pre_hooks:
-        _refuse(f"{where} has a forward hook, which has no place in a model file")
+        _refuse(f"{where} has a forward hook, which has no place in a model file; take it off first, one of pruning by prune.remove")
+
+
+def _check_norm(where: str, norm: Any, model: SequenceModel) -> None:
+    _check_own(where, norm, (Norm,))
+    if norm.kind != model.norm_kind:
+        _refuse(f"{where} is of kind '{norm.kind}' and the model's '{model.norm_kind}'; a model file has one for all")
 
 
 def _check_alike(name: str, one: tuple[str, Any], other: tuple[str, Any]) -> None:
@@ -166,8 +180,8 @@ def _check_alike(name: str, one: tuple[str, Any], other: tuple[str, Any]) -> Non
 def _copied(model: SequenceModel) -> SequenceModel:
     try:
         return copy.deepcopy(model)
-    except (RuntimeError, TypeError) as error:
-        _refuse(f"the model cannot be copied: {str(error).splitlines()[0]}")
+    except Exception as error:  # whatever the modules in it raise
+        _refuse(f"the model cannot be copied: {first_line(error)}")
 
 
 def _architecture(model: SequenceModel) -> dict[str, Any]:
@@ -175,8 +189,8 @@ def _architecture(model: SequenceModel) -> dict[str, Any]:
     blocks, encoder = model._blocks(), cast(Any, model.encoder)
     last = cast(Any, model.decoder[1] if isinstance(model.decoder, nn.ModuleList) else model.decoder)
     return {
-        "vocabulary": model.vocabulary,
-        "features": model.features,
+        "vocabulary": int(model.vocabulary),
+        "features": int(model.features),
         "channels": encoder.weight.shape[1 if model.vocabulary > 0 else 0],
         "layers": len(blocks),
         "norm": model.norm_kind,
@@ -186,9 +200,9 @@ def _architecture(model: SequenceModel) -> dict[str, Any]:
         "glu": bool(model.glu),
         "decoder": model.decoder_kind,
         "outputs": last.weight.shape[0],
-        "last": model.last,
+        "last": int(model.last),
         "bidirectional": bool(blocks and blocks[0].layer.bidirectional),
-        "length": model.length,
+        "length": int(model.length),
     }
 
 

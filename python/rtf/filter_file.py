@@ -26,7 +26,8 @@ def read_filter(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     filter : a value of `rtf.forms`
-        With rows, or a list of values, where the file has several channels.
+        With rows, or a list of values, where the file has several channels. A `mimo` of one input and one output is a
+        TransferFunction.
 
     Examples
     --------
@@ -57,4 +58,4 @@ def write_filter(path: str | os.PathLike[str], filter: Filter) -> None:
     >>> rtf.read_filter(file)
     ZeroPoleGain(zeros=array([-1.+0.j]), poles=array([0.5+0.j]), gain=0.25, h0=0.0)
     """
-    _core.write_filter(path_text("write_filter", path, _NEEDED), packed_filter("write_filter", given(filter)))
+    _core.write_filter(path_text("write_filter", path, _NEEDED), packed_filter("write_filter", given(filter, wide=True)))

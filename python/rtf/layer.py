@@ -180,7 +180,8 @@ class RTF(nn.Module):
         return self._filter(self.denominator(), self.b, self.h0)
 
     def wide_transfer_function(self) -> TransferFunction | TrainedTransferFunction:
-        """The same in float64, with the constraint computed there."""
+        """The same in float64, with the constraint computed there: what `realize`, `rtf.Stream`, `rtf.export` and
+        `rtf.write_filter` take."""
         return self._filter(self._constrained(self.a.double()), self.b.double(), self.h0.double())
 
     def _filter(self, a: Tensor, b: Tensor, h0: Tensor) -> TransferFunction | TrainedTransferFunction:

@@ -174,6 +174,12 @@ class RTF(nn.Module):
         """The filters of the layer as the functions of this package take them; differentiable."""
         return TrainedTransferFunction(self.a, self.ab[self.a_channels :], self.h_0, self._points)
 
+    def wide_transfer_function(self) -> TrainedTransferFunction:
+        """The same in float64, with the constraint computed there: what `step`, `rtf.Stream` and `rtf.write_filter` take."""
+        ab = self.ab.double()
+        a = self.a.double() if self._has_other_kernels() else self.a_constraint(ab[: self.a_channels])
+        return TrainedTransferFunction(a, ab[self.a_channels :], self.h_0.double(), self._points)
+
     def get_k(self, L: int | None = None) -> Tensor:
         """The first L samples of the kernels, (d_model, L); with two directions (d_model, 2 L), the second half the
         backward kernels from their end."""
@@ -305,10 +311,8 @@ class RTF(nn.Module):
             with torch.no_grad():
                 a, b = self.a, self.ab[self.a_channels :]
                 return a, ops.release_numerator(a, b, self.L) if self.N > 0 else b, self.h_0
-        wide = self.ab.double()
-        a = self.a.double() if self._has_other_kernels() else self.a_constraint(wide[: self.a_channels])
-        b, h0 = ops.correct(a, wide[self.a_channels :], self.h_0.double(), self._points)
-        return a, b, h0
+        wide = self.wide_transfer_function()
+        return wide.a, *ops.correct(*wide)
 
     def _refuse_two_directions(self) -> None:
         if self.bdir:

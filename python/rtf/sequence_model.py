@@ -201,6 +201,7 @@ class SequenceModel(nn.Module):
 
     def set_length(self, length: int) -> None:
         """A new truncation length for the same layers."""
+        length = count("SequenceModel", "length", length)
         if self.decoder_kind == "last" and self.last > length:
             raise ValueError(f"[rtf::SequenceModel] last is {self.last}, more than the length {length}")
         for block in self._blocks():

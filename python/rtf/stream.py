@@ -51,7 +51,7 @@ class Stream:
     def __init__(self, source: str | os.PathLike[str] | Filter, precision: str | None = None) -> None:
         if getattr(source, "bdir", False) or getattr(source, "bidirectional", False):
             raise ValueError("[rtf::stream] a bidirectional layer has no recurrence: it sees the whole sequence")
-        source = given(source)
+        source = given(source, wide=True)
         if is_form(source):
             precision = "f64" if precision is None else text("stream", "precision", precision)
             self._stream = _core.filter_stream(packed_filter("stream", source), precision)

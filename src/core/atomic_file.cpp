@@ -68,7 +68,7 @@ pid_t owner_of(std::string_view name, std::string_view prefix) {
 
 std::string read_file(const std::string& path, const char* operation) {
   const auto fail = [&](const std::string& why) {
-    throw Error(ErrorCode::io, operation, fmt::format("cannot read {}: {}", path, why));
+    throw Error(ErrorCode::io, operation, fmt::format("cannot read {}: {}", path.empty() ? "''" : path, why));
   };
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) fail(describe(errno));

@@ -1,4 +1,5 @@
-// What options are called, on the command line and in Python. Without fmt: sources that include torch's headers use it.
+// What options are called, on the command line and in Python. Without fmt: sources that see torch's headers, which bring
+// another fmt, include it.
 #pragma once
 
 #include <cstddef>

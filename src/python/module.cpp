@@ -13,6 +13,8 @@ void raise_in_python(const std::exception_ptr& thrown, void*) {
     std::rethrow_exception(thrown);
   } catch (const rtf::Error& error) {
     PyErr_SetString(error.code() == rtf::ErrorCode::io ? PyExc_OSError : PyExc_ValueError, error.what());
+  } catch (const std::bad_alloc&) {
+    PyErr_SetString(PyExc_MemoryError, "there is not enough memory");
   } catch (const std::length_error&) {  // more than a vector can ever hold
     PyErr_SetString(PyExc_MemoryError, "there is not enough memory");
   }

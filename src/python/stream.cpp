@@ -8,6 +8,7 @@
 #include <mutex>
 #include <type_traits>
 
+#include "core/option_names.h"
 #include "python/bindings.h"
 #include "python/filter_values.h"
 #include "rtf/realize.h"
@@ -173,12 +174,11 @@ Stream load_stream(const std::string& path) {
 Stream filter_stream(const PackedFilter& from, const std::string& precision) {
   constexpr const char* operation = "stream";
   constexpr std::size_t length = 1024;  // samples over which the error of a recurrence is measured
-  if (precision != "f32" && precision != "f64")
-    refuse(operation, fmt::format("precision is '{}'; f32 or f64 is needed", precision));
+  const DataType type = option_value(operation, "precision", precisions, precision);
   const FilterValue value = read_filter(operation, from);
   return computing(operation, [&] {
     RealizeOptions options;
-    options.precision = precision == "f32" ? DataType::f32 : DataType::f64;
+    options.precision = type;
     const auto stream = [&](Realized found, std::size_t channels) {
       return Stream(filter_model(std::move(found.layer), channels, channels, options.precision));
     };

@@ -27,10 +27,8 @@ class Weights {
     if (model_.architecture.norm != Architecture::Norm::batch) return norm;
     const auto &mean = at(name + ".running_mean"), &variance = at(name + ".running_var");
     const std::size_t channels = model_.architecture.channels;
-    check_count(operation, (name + ".weight").c_str(), norm.weight.size(), channels);
-    check_count(operation, (name + ".bias").c_str(), norm.bias.size(), channels);
-    check_count(operation, (name + ".running_mean").c_str(), mean.size(), channels);
-    check_count(operation, (name + ".running_var").c_str(), variance.size(), channels);
+    for (const char* part : {".weight", ".bias", ".running_mean", ".running_var"})
+      check_count(operation, (name + part).c_str(), at(name + part).size(), channels);
     for (std::size_t c = 0; c < channels; ++c) {
       norm.weight[c] /= std::sqrt(variance[c] + epsilon);
       norm.bias[c] -= mean[c] * norm.weight[c];

@@ -91,6 +91,8 @@ def test_refusals(tmp_path):
         with pytest.raises(ValueError, match=message) as caught:
             rtf.read_filter(file)
         assert str(caught.value).startswith("[rtf::read_filter] ") and str(file) in str(caught.value)
+    with pytest.raises(OSError, match=r"^\[rtf::read_filter\] cannot read '': "):
+        rtf.read_filter("")
     with pytest.raises(OSError, match=r"\[rtf::read_filter\] .*nothing\.json"):
         rtf.read_filter(tmp_path / "nothing.json")
     with pytest.raises(OSError, match=r"\[rtf::write_filter\] .*nothing/f\.json"):
@@ -113,4 +115,8 @@ def test_tensors_and_layers(tmp_path):
     read, given = rtf.read_filter(tmp_path / "layer.safetensors"), layer.transfer_function()
     assert read.length == 16
     for one, other in zip(read[:3], given[:3], strict=True):
-        np.testing.assert_array_equal(one, other.detach().double().numpy())
+        np.testing.assert_allclose(one, other.detach().double().numpy(), rtol=1e-6)  # whose constraint is in float32
+    for one, other in zip(read[:3], layer.wide_transfer_function()[:3], strict=True):
+        np.testing.assert_array_equal(one, other.detach().numpy())
+    with pytest.raises(ValueError, match=r"^\[rtf::write_filter\] a cannot be read \(.*meta.*\); an array is needed$"):
+        rtf.write_filter(tmp_path / "meta.json", layer.to("meta"))

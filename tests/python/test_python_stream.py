@@ -192,3 +192,16 @@ def test_wrong_arguments_in_one_line():
     ]:
         with pytest.raises(ValueError, match=message):
             run()
+
+
+def test_what_is_not_finite_stays_in_its_channel():
+    rng = np.random.default_rng(0)
+    a, x = 0.2 * rng.standard_normal((20, 3)), rng.standard_normal((50, 20))
+    wanted = rtf.Stream(rtf.TransferFunction(a, a, np.ones(20))).process(x)
+    stream = rtf.Stream(rtf.TransferFunction(a, a, np.ones(20)))
+    x[30, 7] = np.nan
+    got = stream.process(x)
+    others = np.arange(20) != 7
+    np.testing.assert_array_equal(got[:, others], wanted[:, others])
+    np.testing.assert_array_equal(got[:30, 7], wanted[:30, 7])
+    assert np.isnan(got[30:, 7]).all()

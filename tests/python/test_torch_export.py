@@ -1,5 +1,6 @@
 """rtf.export: the file that the command and the C++ model make of the same weights, byte for byte; what it refuses."""
 
+import contextlib
 import copy
 import os
 import subprocess
@@ -12,6 +13,8 @@ import rtf
 from torch_half import need_torch_half
 
 torch = need_torch_half()
+
+import torch.nn.utils.prune  # noqa: E402
 
 from build_tree import model_runner  # noqa: E402, F401
 from model_cases import Case  # noqa: E402
@@ -35,10 +38,22 @@ def made(case):
     return model
 
 
+SMALL = dict(channels=6, order=4, length=40, outputs=2, layers=2, decoder="position", init="montel")
+
+
 def small(**options):
     torch.manual_seed(3)
-    given = dict(channels=6, order=4, length=40, outputs=2, layers=2, decoder="position", init="montel")
-    return rtf.nn.SequenceModel(**{**given, **options})
+    return rtf.nn.SequenceModel(**{**SMALL, **options})
+
+
+class Called(rtf.nn.SequenceModel):
+    def __call__(self, x):
+        return -super().__call__(x)
+
+
+class Uncopied(torch.nn.Module):
+    def __deepcopy__(self, memo):
+        raise NotImplementedError
 
 
 @pytest.mark.parametrize("precision", ["f32", "f64"])
@@ -138,9 +153,19 @@ def test_refusals(tmp_path):
     good, file = small(), tmp_path / "m.safetensors"
     table = [
         ((rtf.nn.RTF(2, 2, 8), file), {}, r"the model is a RTF; an rtf\.nn\.SequenceModel is needed"),
+        ((torch.nn.DataParallel(good), file), {}, r"the model is a DataParallel; .* its \.module is one"),
+        ((torch.compile(good), file), {}, r"the model is a OptimizedModule; .* its \._orig_mod is one"),
+        ((small().to("meta"), file), {}, "encoder.weight is a torch.float32 tensor on meta; real numbers are needed"),
+        ((Called(**SMALL), file), {}, "the model has a __call__ of its own"),
+        ((changed(lambda m: m.blocks[0].register_module("norm", type(m.norm)("layer", 6))), file), {}, "the norm of block 0 is of kind 'layer' and the model's 'batch'"),
+        ((changed(lambda m: m.blocks[0].layer.set_length(20)), file), {}, "length of layer 0 is 20 and of the model 40"),
+        ((changed(lambda m: m.register_module("encoder", torch.nn.Embedding(5, 6, max_norm=1)), vocabulary=5), file), {}, "max_norm of the encoder is 1"),
+        ((changed(lambda m: torch.nn.utils.prune.identity(m.decoder, "weight")), file), {}, "the decoder has a forward hook, .* prune.remove"),
+        ((changed(lambda m: setattr(m, "other", Uncopied())), file), {}, "the model cannot be copied: no reason given"),
         ((good, None), {}, "path is a NoneType"),
         ((good, file), dict(precision="f16"), "precision is 'f16'; f32 or f64 is needed"),
         ((good, file), dict(precision=32), "precision is 32; a name is needed"),
+        ((good, file), dict(precision="f\n32"), r"precision is 'f\\n32'; a name is needed"),
         ((good, file), dict(weights="int4"), "weights is 'int4'; f32, bf16 or int8 is needed"),
         ((good, file), dict(weights="bf16", precision="f64"), "weights is 'bf16', which goes with precision f32"),
         ((good, file), dict(realization="ss"), "realization is 'ss'; auto, companion, sos or modal is needed"),
@@ -160,4 +185,26 @@ def test_refusals(tmp_path):
     model.blocks[0].layer = rtf.RTF(6, 4, 40)
     with pytest.raises(ValueError, match=r"layer 0 is a RTF; rtf\.nn\.RTF is needed"):
         rtf.export(model, file)
+    with everywhere(lambda module, inputs, y: 2 * y if isinstance(module, rtf.nn.RTF) else None), pytest.raises(ValueError, match="answers to a random input are off by 0"):
+        rtf.export(good, file)
     assert list(tmp_path.iterdir()) == []
+
+
+@contextlib.contextmanager
+def everywhere(hook):
+    """A hook on all modules, which none of them shows."""
+    handle = torch.nn.modules.module.register_module_forward_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def test_lengths_are_whole_numbers(tmp_path):
+    model = small()
+    model.set_length(np.int64(80))
+    rtf.export(model, tmp_path / "m.safetensors")
+    assert model.length == 80
+    for wrong in (0, 2.5, "8"):
+        with pytest.raises(ValueError, match=r"^\[rtf::SequenceModel\] length is "):
+            model.set_length(wrong)
