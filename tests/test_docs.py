@@ -22,6 +22,7 @@ def test_programs_are_the_files():
         assert block == (ROOT / "examples" / name).read_text()
     for block, name in zip(blocks(ROOT / "docs" / "c-api.md", "c"), ("stream.c", "filter.c"), strict=True):
         assert block == (ROOT / "examples" / name).read_text()
+    assert blocks(ROOT / "docs" / "deployment.md", "cpp") == [(ROOT / "examples" / "stream.cpp").read_text()]
     assert blocks(ROOT / "docs" / "toolbox.md", "cpp") == [(ROOT / "examples" / "toolbox.cpp").read_text()]
 
 

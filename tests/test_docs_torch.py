@@ -26,9 +26,10 @@ def test_python_with_torch_runs_as_printed(tmp_path):
     from_environment("RTF_TORCH_LIBRARY")
     environment = {**os.environ, "PYTHONPATH": from_environment("RTF_PYTHON_PACKAGE")}
     section = (ROOT / "docs" / "python.md").read_text().partition("## With PyTorch")[2]
-    found = re.search(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
-    done = subprocess.run([sys.executable, "-c", found[1]], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stdout) == (0, found[2]), done.stderr
+    code, printed = ("".join(blocks) for blocks in zip(*re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)))
+    assert code.count("rtf.export(") == 2
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, printed), done.stderr
 
 
 def test_readme_config_trains(rtf, tmp_path):

@@ -1,10 +1,9 @@
 """Rational transfer functions as layers and filters: H(z) = h0 + (b_1 w + ...) / (1 + a_1 w + ...), w = 1/z.
 
 Functions take NumPy arrays or tensors and give back the same kind (`rtf.functions`, `rtf.response`, `rtf.toolbox`);
-filters in other forms are the values of `rtf.forms`. `rtf.Stream` runs an exported model sample by sample. None of
-these needs PyTorch:
-`rtf.RTF`, `rtf.nn`, `rtf.export` and, for what `rtf train` left behind, `rtf.load`, which do, are imported when they are
-first used.
+filters in other forms are the values of `rtf.forms`. `rtf.Stream` runs an exported model sample by sample, `rtf.export`
+makes such files. None of these needs PyTorch:
+`rtf.RTF`, `rtf.nn` and, for what `rtf train` left behind, `rtf.load`, which do, are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._core import version as __version__
+from .deployment import Export, ExportedLayer, export
+from .filter_file import read_filter, write_filter
 from .forms import (
     MimoTransferFunction,
     Modal,
@@ -26,7 +27,6 @@ from .forms import (
     TransferFunction,
     ZeroPoleGain,
 )
-from .filter_file import read_filter, write_filter
 from .functions import convolve, correct, kernel, lfilter, wrap
 from .response import freqz, group_delay, poles
 from .stream import Stream
@@ -44,7 +44,6 @@ from .toolbox import (
 if TYPE_CHECKING:  # what is imported when it is first used, see below
     from . import nn, plot
     from .checkpoint import load
-    from .deployment import Export, ExportedLayer, export
     from .released import RTF
 
 __all__ = [
@@ -87,10 +86,7 @@ __all__ = [
 
 # What takes long to import: the module that has the name, and the name there.
 _LATER = {
-    "Export": ("deployment", "Export"),
-    "ExportedLayer": ("deployment", "ExportedLayer"),
     "RTF": ("released", "RTF"),
-    "export": ("deployment", "export"),
     "load": ("checkpoint", "load"),
     "nn": ("nn", ""),
     "plot": ("plot", ""),
@@ -108,8 +104,8 @@ def _installed(package: str) -> bool:
 if not TYPE_CHECKING:  # which takes all for installed, and a name that is not there for an error
     # What cannot be had is not listed, so that `from rtf import *` and `help(rtf)` do without it.
     if not _installed("torch") or not (Path(_core.__file__).parent / "librtf_torch.so").exists():
-        for later in ("Export", "ExportedLayer", "RTF", "export", "nn"):
-            __all__.remove(later)
+        __all__.remove("RTF")
+        __all__.remove("nn")
     if not _installed("matplotlib"):
         __all__.remove("plot")
 

@@ -36,6 +36,13 @@ def given(value: Any, *, wide: bool = False) -> Any:
     return value.transfer_function() if hasattr(value, "transfer_function") else value
 
 
+def running(operation: str, value: Any) -> Any:
+    """What is run sample by sample: of a layer its filter, in float64."""
+    if getattr(value, "bdir", False) or getattr(value, "bidirectional", False):
+        raise ValueError(f"[rtf::{operation}] a bidirectional layer has no recurrence: it sees the whole sequence")
+    return given(value, wide=True)
+
+
 def tensors_too(function: Callable[P, R]) -> Callable[P, R]:
     """Calls the function of the same name in `_tensor` when a tensor is among the arguments, or a layer."""
 

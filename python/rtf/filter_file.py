@@ -48,7 +48,8 @@ def write_filter(path: str | os.PathLike[str], filter: Filter) -> None:
     path : JSON, or safetensors by the suffix .safetensors, which holds a TransferFunction or TrainedTransferFunction
     filter : a value of `rtf.forms`, or a list of them, or a layer
         Written in float64, so that `read_filter` gives the same numbers. Of a layer with two directions the rows of both,
-        forward first.
+        forward first, which nothing in the file says: of kernels (2 channels, length) `rtf.convolve` takes
+        `kernels.reshape(2, channels, length)` with `bidirectional=True`.
 
     Examples
     --------

@@ -54,6 +54,7 @@ class SequenceModel(nn.Module):
         One mask for all positions of a sequence.
     activation : {'gelu', 'identity'}
     glu : {True, False, 'half_glu1', 'half_glu2'}
+        The half ones cannot be exported.
     decoder : {'pool', 'last', 'position', 'pair'}
         Mean over the positions; the last ones; all; two halves of the batch compared.
     last : int

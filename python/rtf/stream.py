@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
-from ._dispatch import as_array, given, is_form, numbers, packed_filter, path_text, text
+from ._dispatch import as_array, is_form, numbers, packed_filter, path_text, running, text
 from .forms import Filter
 
 __all__ = ["Stream"]
@@ -49,9 +49,7 @@ class Stream:
     """
 
     def __init__(self, source: str | os.PathLike[str] | Filter, precision: str | None = None) -> None:
-        if getattr(source, "bdir", False) or getattr(source, "bidirectional", False):
-            raise ValueError("[rtf::stream] a bidirectional layer has no recurrence: it sees the whole sequence")
-        source = given(source, wide=True)
+        source = running("stream", source)
         if is_form(source):
             precision = "f64" if precision is None else text("stream", "precision", precision)
             self._stream = _core.filter_stream(packed_filter("stream", source), precision)

@@ -1,4 +1,4 @@
-// What rtf.export calls: a model's numbers come in, its file goes out.
+// What rtf.export calls: numbers of a model or a filter come in, its file goes out.
 #include <fmt/format.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
@@ -17,6 +17,8 @@
 #include "core/option_names.h"
 #include "python/arrays.h"
 #include "python/bindings.h"
+#include "python/filter_values.h"
+#include "python/realized_filter.h"
 #include "rtf/export.h"
 #include "stream/answer_error.h"
 #include "stream/model_tensors.h"
@@ -46,6 +48,42 @@ AnyTransferFunction filter_of(const LayerNumbers& numbers) {
   return trained;
 }
 
+struct Options {
+  RealizeOptions realize;
+  DataType weights;
+
+  Options(const std::string& precision, const std::string& weight_type, const std::string& realization,
+          const std::optional<std::string>& stabilize)
+      : weights(option_value(operation, "weights", weight_types, weight_type)) {
+    realize.precision = option_value(operation, "precision", precisions, precision);
+    realize.realization = option_value(operation, "realization", realization_choices, realization);
+    if (stabilize) realize.stabilize = option_value(operation, "stabilize", layer_stabilize_methods, *stabilize);
+    if (weights != DataType::f32 && realize.precision != DataType::f32)
+      refuse(operation,
+             fmt::format("weights is '{}', which goes with precision f32; f64 keeps its weights in f64", weight_type));
+  }
+};
+
+// What compute() gives; its refusal of an unstable layer says what can be done.
+template <class F>
+Exported realized(const Options& options, F&& compute) {
+  try {
+    return compute();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::unstable || options.realize.stabilize) throw;
+    throw Error(error.code(), operation,
+                without_operation(error) +
+                    ": stabilize='refit' keeps its kernel as well as a stable one can, "
+                    "stabilize='reflect' its magnitude response");
+  }
+}
+
+// What a layer runs as, its precision, outermost pole, error, and drift and stabilize_error where there are.
+nb::tuple layer_values(const Realized& one) {
+  return nb::make_tuple(realization_name(one.layer.realization), name(one.layer.precision), one.layer.pole_radius,
+                        one.layer.error, one.drift, one.stabilize_error);
+}
+
 // A model file that is not written yet: the answers that it should give are PyTorch's to compute.
 class ModelExport {
  public:
@@ -54,29 +92,14 @@ class ModelExport {
               const std::string& realization, const std::optional<std::string>& stabilize)
       : path_(std::move(path)) {
     check_output(path_, operation);
-    RealizeOptions options;
-    options.precision = option_value(operation, "precision", precisions, precision);
-    options.realization = option_value(operation, "realization", realization_choices, realization);
-    if (stabilize) options.stabilize = option_value(operation, "stabilize", layer_stabilize_methods, *stabilize);
-    const DataType narrow = option_value(operation, "weights", weight_types, weight_type);
-    if (narrow != DataType::f32 && options.precision != DataType::f32)
-      refuse(operation,
-             fmt::format("weights is '{}', which goes with precision f32; f64 keeps its weights in f64", weight_type));
+    const Options options(precision, weight_type, realization, stabilize);
     TrainedModel model;
     for (const auto& [name, array] : weights) model.weights[name] = {array.data(), array.data() + array.size()};
     for (const LayerNumbers& numbers : layers) model.layers.push_back(filter_of(numbers));
     computing(operation, [&] {
       model.architecture = parse_architecture(architecture, "the model");
-      try {
-        exported_ = export_model(model, options);
-      } catch (const Error& error) {
-        if (error.code() != ErrorCode::unstable || stabilize) throw;
-        throw Error(error.code(), operation,
-                    without_operation(error) +
-                        ": stabilize='refit' keeps its kernel as well as a stable one can, "
-                        "stabilize='reflect' its magnitude response");
-      }
-      if (narrow != DataType::f32) round_weights(exported_.file, narrow);
+      exported_ = realized(options, [&] { return export_model(model, options.realize); });
+      if (options.weights != DataType::f32) round_weights(exported_.file, options.weights);
     });
     input_ = random_input(model.architecture);
   }
@@ -88,40 +111,62 @@ class ModelExport {
     return to_numpy(input_.numbers, {input_.batch, input_.length, a.features});
   }
 
-  // Of each layer what it runs as, its precision, outermost pole, error, and drift and stabilize_error where there are.
   nb::list layers() const {
     nb::list list;
-    for (const Realized& one : exported_.layers)
-      list.append(nb::make_tuple(realization_name(one.layer.realization), name(one.layer.precision),
-                                 one.layer.pole_radius, one.layer.error, one.drift, one.stabilize_error));
+    for (const Realized& one : exported_.layers) list.append(layer_values(one));
     return list;
   }
 
-  // `wanted`: what the model answers to input(), in float64. Returns how far the file is off. Where no kernel was moved
-  // that is rounding, of int8 at most a hundredth: a tenth is another model.
+  // `wanted`: what the model answers to input(), in float64. Returns how far the file is off.
   double write(const In<double>& wanted) const {
     return computing(operation, [&] {
       const double error = answer_error(exported_.file, input_, values(wanted));
-      if (!std::isfinite(error))
-        throw Error(ErrorCode::unsupported, operation,
-                    std::string("the model's answers are not finite") +
-                        (exported_.file.precision == DataType::f32 ? "; precision='f64' holds larger numbers" : ""));
-      const auto moved = [](const Realized& layer) { return layer.stabilize_error.has_value(); };
-      if (error > 0.1 && std::none_of(exported_.layers.begin(), exported_.layers.end(), moved))
-        throw Error(ErrorCode::unsupported, operation,
-                    fmt::format("the file's answers to a random input are off by {:.3g} of the largest; the model "
-                                "computes something that no model file says, or loses its digits in {}",
-                                error, name(exported_.file.precision)));
+      check(error);
       write_model(path_, exported_.file);
       return error;
     });
   }
 
  private:
+  // A tenth is more than rounding takes, unless kernels were moved: the file would be another model.
+  void check(double error) const {
+    const ModelFile& file = exported_.file;
+    if (!std::isfinite(error))
+      throw Error(ErrorCode::unsupported, operation,
+                  std::string("the model's answers are not finite") +
+                      (file.precision == DataType::f32 ? "; precision='f64' holds larger numbers" : ""));
+    const bool moved = std::any_of(exported_.layers.begin(), exported_.layers.end(),
+                                   [](const Realized& layer) { return layer.stabilize_error.value_or(0) > 0.01; });
+    if (error <= 0.1 || moved) return;
+    const char* type = name(file.weights.value_or(file.precision));
+    throw Error(ErrorCode::unsupported, operation,
+                fmt::format("the file's answers to a random input are off by {:.3g} of the largest; ", error) +
+                    (file.weights ? fmt::format("weights in {} do not hold this model's digits", type)
+                                  : fmt::format("the model computes something that no model file says, or {} does not "
+                                                "hold its digits",
+                                                type)));
+  }
+
   std::string path_;
   Exported exported_;
   ModelInput input_;
 };
+
+nb::tuple export_filter(const std::string& path, const PackedFilter& from, const std::string& precision,
+                        const std::string& weight_type, const std::string& realization,
+                        const std::optional<std::string>& stabilize) {
+  check_output(path, operation);
+  const Options options(precision, weight_type, realization, stabilize);
+  if (options.weights != DataType::f32)
+    refuse(operation, fmt::format("weights is '{}'; a filter has no matrices", weight_type));
+  const FilterValue value = read_filter(operation, from);
+  const Exported exported = computing(operation, [&] {
+    Exported made = realized(options, [&] { return realize_filter(value.filter, options.realize); });
+    write_model(path, made.file);
+    return made;
+  });
+  return layer_values(exported.layers[0]);
+}
 
 }  // namespace
 
@@ -135,6 +180,8 @@ void add_deployment(nb::module_& m) {
       .def("input", &ModelExport::input)
       .def_prop_ro("layers", &ModelExport::layers)
       .def("write", &ModelExport::write, nb::arg("wanted"));
+  m.def("export_filter", &export_filter, nb::arg("path"), nb::arg("filter"), nb::arg("precision"), nb::arg("weights"),
+        nb::arg("realization"), nb::arg("stabilize").none());
 }
 
 }  // namespace rtf::python

@@ -11,7 +11,7 @@
 #include "core/option_names.h"
 #include "python/bindings.h"
 #include "python/filter_values.h"
-#include "rtf/realize.h"
+#include "python/realized_filter.h"
 
 namespace rtf::python {
 namespace {
@@ -173,24 +173,10 @@ Stream load_stream(const std::string& path) {
 
 Stream filter_stream(const PackedFilter& from, const std::string& precision) {
   constexpr const char* operation = "stream";
-  constexpr std::size_t length = 1024;  // samples over which the error of a recurrence is measured
-  const DataType type = option_value(operation, "precision", precisions, precision);
+  RealizeOptions options;
+  options.precision = option_value(operation, "precision", precisions, precision);
   const FilterValue value = read_filter(operation, from);
-  return computing(operation, [&] {
-    RealizeOptions options;
-    options.precision = type;
-    const auto stream = [&](Realized found, std::size_t channels) {
-      return Stream(filter_model(std::move(found.layer), channels, channels, options.precision));
-    };
-    const auto* systems = std::get_if<std::vector<System>>(&value.filter);
-    if (systems && std::all_of(systems->begin(), systems->end(), has_factors))
-      return stream(realize(*systems, length, options.precision), systems->size());
-    const AnyTransferFunction filter = to_coefficients(value.filter, "the filter");
-    if (const auto* trained = std::get_if<TrainedTransferFunction>(&filter))
-      return stream(realize(*trained, options), trained->channels);
-    const auto& tf = std::get<TransferFunction>(filter);
-    return stream(realize(tf, length, options), tf.channels);
-  });
+  return computing(operation, [&] { return Stream(realize_filter(value.filter, options).file); });
 }
 
 }  // namespace

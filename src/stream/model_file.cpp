@@ -171,8 +171,11 @@ LayerRealization read_layer(const json& value, const std::string& where, const s
 
 const std::string& metadata(const TensorFile& file, const char* key, const std::string& path) {
   const auto found = file.metadata.find(key);
-  if (found == file.metadata.end())
-    refuse(path, fmt::format("its metadata has no '{}': not a model that rtf export wrote", key));
+  if (found == file.metadata.end()) {
+    const bool filter = file.tensors.contains("a") && file.tensors.contains("b") && file.tensors.contains("h0");
+    refuse(path, fmt::format("its metadata has no '{}': not a model that rtf export wrote{}", key,
+                             filter ? "; it is a filter, which `rtf filter` runs" : ""));
+  }
   return found->second;
 }
 

@@ -1,5 +1,6 @@
 """c.py PREFIX MODEL WORK: compiles and runs the examples of docs/c-api.md as printed, with cc and pkg-config, against the
-package installed in PREFIX; MODEL is their model.safetensors. Then the same program without the shared library."""
+package installed in PREFIX; MODEL is their model.safetensors. Then the same program without the shared library, and that of
+docs/deployment.md, in C++."""
 
 import os
 import re
@@ -24,7 +25,7 @@ def run(script, **options):
 
 work.mkdir(parents=True, exist_ok=True)
 shutil.copy(model, work / "model.safetensors")
-for name in ("stream.c", "filter.c"):
+for name in ("stream.c", "filter.c", "stream.cpp"):
     shutil.copy(ROOT / "examples" / name, work / name)
 
 text = (ROOT / "docs" / "c-api.md").read_text()
@@ -39,4 +40,7 @@ assert (work / "state").read_bytes() == (work / "other_state").read_bytes()
 
 run("cc -static filter.c $(pkg-config --static --cflags --libs rtf) -o filter_static")
 assert run("./filter_static", LD_LIBRARY_PATH="") == expected
-print("consume: the C examples work")
+(build,) = (found for found in re.findall(r"^```sh\n(.*?)^```$", (ROOT / "docs" / "deployment.md").read_text(), re.MULTILINE | re.DOTALL) if "c++" in found)
+run(build)
+assert run(f"echo '{samples}' | ./stream model.safetensors").replace(" \n", "\n") == in_two_calls
+print("consume: the examples in C and C++ work")

@@ -38,7 +38,7 @@ def test_numpy_functions_need_no_torch():
     assert (done.returncode, done.stdout) == (0, "[1.   0.5  0.25] [0. 1.]\n[0.] False\n"), done.stderr
 
 
-@pytest.mark.parametrize("name", ["RTF", "export", "nn"])
+@pytest.mark.parametrize("name", ["RTF", "nn"])
 def test_what_needs_torch_says_so(name):
     done = run(WITHOUT_TORCH + f"import rtf\ntry:\n    rtf.{name}\nexcept AttributeError as error:\n    print(error)")
     assert (done.returncode, done.stdout) == (0, f"rtf.{name} needs PyTorch, which is not installed\n"), done.stderr
@@ -50,7 +50,7 @@ import inspect, pydoc, rtf
 names = {}
 exec("from rtf import *", names)
 print(sorted(set(rtf.__all__) - set(names)), len(inspect.getmembers(rtf)) == len(rtf.__all__), "lfilter" in pydoc.render_doc(rtf))
-print([name for name in ("Export", "RTF", "export", "load", "nn", "plot") if name in dir(rtf) or hasattr(rtf, name)])
+print([name for name in ("RTF", "load", "nn", "plot") if name in dir(rtf) or hasattr(rtf, name)])
 """
     done = run(WITHOUT.format(packages=["torch", "matplotlib"]) + code)
     assert (done.returncode, done.stdout) == (0, "[] True True\n['load']\n"), done.stderr
@@ -87,7 +87,7 @@ def test_operators_that_are_there_are_not_loaded_again(tmp_path):
 
 def test_names():
     assert dir(rtf) == sorted(rtf.__all__)
-    assert [name for name in rtf.__all__ if name not in ("Export", "ExportedLayer", "RTF", "export", "nn", "load", "plot") and not hasattr(rtf, name)] == []
+    assert [name for name in rtf.__all__ if name not in ("RTF", "nn", "load", "plot") and not hasattr(rtf, name)] == []
     with pytest.raises(AttributeError, match="^module 'rtf' has no attribute 'filtre'$"):
         rtf.filtre  # noqa: B018
 

@@ -205,3 +205,52 @@ def test_what_is_not_finite_stays_in_its_channel():
     np.testing.assert_array_equal(got[:, others], wanted[:, others])
     np.testing.assert_array_equal(got[:30, 7], wanted[:30, 7])
     assert np.isnan(got[30:, 7]).all()
+
+
+FILTERS = {
+    "tf": rtf.TransferFunction([-1.2, 0.81], [1, 0.4], 0.5),
+    "rows": rtf.TransferFunction([[-0.5, 0.1], [0.3, 0.2]], [[1, 0.4], [0.2, 1], [0.1, 0], [0, 1]], [0, 1, 2, 3]),
+    "trained": rtf.TrainedTransferFunction([-1.2, 0.81], [1, 0.4], 0.5, 64),
+    "order_0": rtf.TransferFunction([], [], 2.0),
+    "zpk": rtf.ZeroPoleGain([-1.0], [0.5, -0.5], 0.3),
+    "sos": rtf.SecondOrderSections(signal.butter(6, 0.05, output="sos")),
+    "list": [rtf.ZeroPoleGain([], [0.5], 2.0), rtf.ZeroPoleGain([], [0.1], 3.0)],
+    "ba": rtf.PolynomialRatio([1.0, 0.5], [2.0, 1.0]),
+}
+
+
+@pytest.mark.parametrize("precision", ["f32", "f64"])
+@pytest.mark.parametrize("name", FILTERS)
+def test_exported_filters(tmp_path, name, precision):
+    """The file runs as the filter itself does, to the bit."""
+    file = tmp_path / "m.safetensors"
+    report = rtf.export(FILTERS[name], file, precision=precision)
+    stream, wanted = rtf.Stream(file), rtf.Stream(FILTERS[name], precision)
+    x = np.random.default_rng(0).standard_normal((300, wanted.inputs))
+    assert (stream.precision, stream.inputs, stream.outputs) == (wanted.precision, wanted.inputs, wanted.outputs)
+    np.testing.assert_array_equal(stream.process(x), wanted.process(x))
+    assert len(report.layers) == 1 and report.answer_error == report.layers[0].error <= {"f32": 1e-5, "f64": 1e-10}[precision]
+
+
+def test_exported_filters_as_asked(tmp_path):
+    file = tmp_path / "m.safetensors"
+    for realization in ("companion", "sos", "modal"):
+        assert rtf.export(FILTERS["zpk"], file, realization=realization).layers[0].realization == realization
+        x = np.eye(50, 1)
+        np.testing.assert_allclose(rtf.Stream(file).process(x).ravel(), rtf.kernel(FILTERS["zpk"], length=50), atol=1e-6)
+    file.unlink()
+    unstable = rtf.TransferFunction([-1.25], [1], 0)
+    for arguments, options, message in (
+        ((unstable,), {}, "denominator 0 has a pole of modulus 1.25; .*stabilize='refit' keeps"),
+        ((FILTERS["tf"],), dict(weights="int8"), "weights is 'int8'; a filter has no matrices"),
+        ((FILTERS["tf"],), dict(precision="f16"), "precision is 'f16'; f32 or f64 is needed"),
+        ((rtf.TransferFunction([0.5], [np.nan], 0),), {}, r"b\[0\] is nan"),
+        ((3,), {}, "the model is a int; an rtf.nn.SequenceModel"),
+        (("runs/copying",), {}, "the model is a str; an rtf.nn.SequenceModel"),
+    ):
+        with pytest.raises(ValueError, match=message) as caught:
+            rtf.export(*arguments, file, **options)
+        assert str(caught.value).startswith("[rtf::export] ") and "\n" not in str(caught.value)
+        assert list(tmp_path.iterdir()) == []
+    moved = rtf.export(unstable, file, stabilize="reflect")
+    assert moved.layers[0].stabilize_error > 0 and moved.layers[0].pole_radius == pytest.approx(0.8)

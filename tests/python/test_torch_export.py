@@ -5,6 +5,7 @@ import copy
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -138,7 +139,11 @@ def test_unstable_layers(tmp_path):
     with pytest.raises(ValueError, match=r"^\[rtf::export\] layer 1: denominator 0 has a pole of modulus 1\.01.*: stabilize='refit' keeps"):
         rtf.export(model, file)
     assert file.read_bytes() == b"before" and list(tmp_path.iterdir()) == [file]
-    report = rtf.export(model, file, stabilize="reflect")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        report = rtf.export(model, file, stabilize="reflect")
+    assert (report.answer_error > 0.1) == (len(told) == 1)
+    assert all(str(one.message).startswith("[rtf::export] the file's answers to a random input are off by") for one in told)
     assert report.layers[0].stabilize_error is None and report.layers[1].stabilize_error > 0
     assert report.layers[1].pole_radius < 1 and rtf.Stream(file).outputs == 2
 
@@ -152,7 +157,6 @@ def test_refusals(tmp_path):
 
     good, file = small(), tmp_path / "m.safetensors"
     table = [
-        ((rtf.nn.RTF(2, 2, 8), file), {}, r"the model is a RTF; an rtf\.nn\.SequenceModel is needed"),
         ((torch.nn.DataParallel(good), file), {}, r"the model is a DataParallel; .* its \.module is one"),
         ((torch.compile(good), file), {}, r"the model is a OptimizedModule; .* its \._orig_mod is one"),
         ((small().to("meta"), file), {}, "encoder.weight is a torch.float32 tensor on meta; real numbers are needed"),
@@ -170,6 +174,9 @@ def test_refusals(tmp_path):
         ((good, file), dict(weights="bf16", precision="f64"), "weights is 'bf16', which goes with precision f32"),
         ((good, file), dict(realization="ss"), "realization is 'ss'; auto, companion, sos or modal is needed"),
         ((good, file), dict(stabilize="montel"), "stabilize is 'montel'; refit or reflect is needed"),
+        ((torch.nn.ModuleDict({"backbone": good}), file), {}, r"the model is a ModuleDict; .* its \.backbone is one"),
+        ((torch.nn.Linear(2, 2), file), {}, r"the model is a Linear; an rtf\.nn\.SequenceModel is needed, a layer or a filter$"),
+        ((rtf.nn.RTF(2, 2, 8, bidirectional=True), file), {}, "a bidirectional layer has no recurrence"),
         ((small(glu="half_glu1"), file), {}, "glu is 'half_glu1'; half gated blocks"),
         ((changed(lambda m: m.blocks[1].layer.b[2, 3].fill_(float("nan"))), file), {}, r"layer 1: b\[2\]\[3\] is nan; coefficients must be finite"),
         ((changed(lambda m: m.decoder.bias[1].fill_(float("inf"))), file), {}, r"decoder\.bias holds a number that is not finite"),
@@ -183,7 +190,7 @@ def test_refusals(tmp_path):
         rtf.export(good, tmp_path / "nothing" / "m.safetensors")
     model = small()
     model.blocks[0].layer = rtf.RTF(6, 4, 40)
-    with pytest.raises(ValueError, match=r"layer 0 is a RTF; rtf\.nn\.RTF is needed"):
+    with pytest.raises(ValueError, match=r"layer 0 is a rtf\.released\.RTF; rtf\.nn\.RTF is needed"):
         rtf.export(model, file)
     with everywhere(lambda module, inputs, y: 2 * y if isinstance(module, rtf.nn.RTF) else None), pytest.raises(ValueError, match="answers to a random input are off by 0"):
         rtf.export(good, file)
@@ -208,3 +215,31 @@ def test_lengths_are_whole_numbers(tmp_path):
     for wrong in (0, 2.5, "8"):
         with pytest.raises(ValueError, match=r"^\[rtf::SequenceModel\] length is "):
             model.set_length(wrong)
+
+
+def test_layers_are_filters(tmp_path):
+    layer = rtf.nn.RTF(4, 6, 32, init="montel", constraint="montel", denominators=2)
+    published = rtf.RTF(4, 6, 32, init="montel")
+    for module in (layer, published):
+        report = rtf.export(module, tmp_path / "m.safetensors", precision="f64")
+        x = torch.randn(1, 32, 4)
+        answers = rtf.Stream(tmp_path / "m.safetensors").process(x[0].numpy())
+        np.testing.assert_allclose(answers, module(x).detach()[0].numpy(), atol=1e-5)
+        assert report.answer_error <= 1e-10
+
+
+def test_weights_that_int8_does_not_hold(tmp_path):
+    model = small()
+    with torch.no_grad():
+        for block in model.blocks:
+            block.norm.weight.copy_(torch.tensor([1e-6, 1, 1, 1, 1, 1]))
+        model.decoder.weight[:, 0] = 1e7
+        model.encoder.weight[0] *= 1e-7
+        model.encoder.bias[0] = 0
+        for block in model.blocks:
+            block.output.weight.mul_(torch.tensor([[1e-7], *[[1.0]] * 11]))
+            block.output.bias.mul_(torch.tensor([1e-7, *[1.0] * 11]))
+    with pytest.raises(ValueError, match=r"^\[rtf::export\] the file's answers .* weights in int8 do not hold this model's digits$"):
+        rtf.export(model, tmp_path / "m.safetensors", weights="int8")
+    assert list(tmp_path.iterdir()) == []
+    assert rtf.export(model, tmp_path / "m.safetensors").answer_error < 1e-3

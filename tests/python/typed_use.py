@@ -12,8 +12,13 @@ shape = layer.get_k().shape
 model = rtf.nn.SequenceModel(channels=4, order=2, length=8, outputs=1)
 stream = rtf.Stream(layer)
 zeros = rtf.convert(layer, "zpk")
+off = rtf.export(model, "model.safetensors").answer_error + rtf.export(layer, "layer.safetensors").answer_error
+rtf.write_filter("filter.json", filters[0])
+rtf.write_filter("layer.json", layer)
+again = rtf.read_filter("filter.json")
 
 rtf.RTF(d_model="four", state_size=8, trunc_len=64)  # type: ignore[arg-type]
 rtf.RTF(4, 8, 64, nonsense=3)  # type: ignore[call-arg]
 rtf.lfiltr([1.0], [1.0], [1.0])  # type: ignore[attr-defined]
+rtf.export(3, "model.safetensors")  # type: ignore[arg-type]
 layer.get_k(L="all")  # type: ignore[arg-type]
