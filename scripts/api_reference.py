@@ -21,6 +21,7 @@ MODULES = {
     "forms": "rtf",
     "filter_file": "rtf",
     "stream": "rtf",
+    "sequences": "rtf",
     "plot": "rtf.plot",
     "released": "rtf",
     "layer": "rtf.nn",

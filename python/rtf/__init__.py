@@ -29,6 +29,7 @@ from .forms import (
 )
 from .functions import convolve, correct, kernel, lfilter, wrap
 from .response import freqz, group_delay, poles
+from .sequences import Sequences
 from .stream import Stream
 from .toolbox import (
     ConversionReport,
@@ -57,6 +58,7 @@ __all__ = [
     "RTF",
     "Reduction",
     "SecondOrderSections",
+    "Sequences",
     "Stabilized",
     "StateSpace",
     "Stream",

@@ -57,7 +57,8 @@ def export(
     or a layer or a filter, as a model of so many inputs and outputs.
 
     The file appears whole or not at all. The model stays as it is, and where it is. A bidirectional model, and one that
-    compares pairs of sequences, has no answer for one stream: `rtf stream`, C++ and C run it over whole sequences.
+    compares pairs of sequences, has no answer for one stream: `rtf.Sequences`, `rtf stream`, C++ and C run it over whole
+    ones.
 
     A file whose answers are off by more than a tenth is not written, unless `stabilize` moved a kernel by more than a
     hundredth; then there is a RuntimeWarning.

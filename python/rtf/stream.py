@@ -137,9 +137,13 @@ class Stream:
         return self._numbers(operation, block[:, None] if block.ndim == 1 and self.inputs == 1 else block)
 
     def _numbers(self, operation: str, x: NDArray[Any]) -> NDArray[Any]:
-        if self.vocabulary == 0:
-            dtype = np.float32 if self.precision == "f32" else np.float64
-            return np.ascontiguousarray(numbers(f"stream::{operation}", "x", x), dtype=dtype)
-        if x.dtype.kind not in "iu":
-            raise ValueError(f"[rtf::stream::{operation}] x has numbers of type {x.dtype}; the model takes tokens, whole numbers")
-        return np.ascontiguousarray(x, dtype=np.int64)
+        return model_numbers(f"stream::{operation}", x, self.vocabulary, self.precision)
+
+
+def model_numbers(operation: str, x: NDArray[Any], vocabulary: int, precision: str) -> NDArray[Any]:
+    """Samples in the type that a model takes: tokens, or its own."""
+    if vocabulary == 0:
+        return np.ascontiguousarray(numbers(operation, "x", x), dtype=np.float32 if precision == "f32" else np.float64)
+    if x.dtype.kind not in "iu":
+        raise ValueError(f"[rtf::{operation}] x has numbers of type {x.dtype}; the model takes tokens, whole numbers")
+    return np.ascontiguousarray(x, dtype=np.int64)

@@ -30,5 +30,6 @@ NB_MODULE(_core, m) {
   rtf::python::add_filter_file(m);
   rtf::python::add_functions(m);
   rtf::python::add_toolbox(m);
+  rtf::python::add_sequences(m);
   rtf::python::add_stream(m);
 }

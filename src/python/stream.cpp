@@ -28,7 +28,7 @@ class Stream {
 
     explicit Runs(const Model<T>& m) : model(m), streams(m, 1) {
       if (m.architecture().decoder == Architecture::Decoder::pair)
-        refuse("stream", "the model compares two sequences: it has no answer for one stream");
+        refuse("stream", "the model compares two sequences: it has no answer for one stream; rtf.Sequences runs it");
       streams.join();
     }
   };

@@ -254,3 +254,42 @@ def test_exported_filters_as_asked(tmp_path):
         assert list(tmp_path.iterdir()) == []
     moved = rtf.export(unstable, file, stabilize="reflect")
     assert moved.layers[0].stabilize_error > 0 and moved.layers[0].pole_radius == pytest.approx(0.8)
+
+
+def test_sequences_are_streams_that_begin_anew(tmp_path):
+    m = RandomModel(5, **MODELS["tokens"])
+    (tmp_path / "m.safetensors").write_bytes(m.file)
+    sequences, stream = rtf.Sequences(tmp_path / "m.safetensors"), rtf.Stream(tmp_path / "m.safetensors")
+    x = np.stack([m.samples(40)[:, 0] for _ in range(3)])
+    wanted = []
+    for one in x:
+        stream.reset()
+        wanted.append(stream.process(one))
+    found = {}
+
+    def work(number):
+        found[number] = sequences.process(x)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for got in found.values():
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-5)
+        assert (got == found[0]).all()
+    assert len(found) == 4 and sequences.process(x[:0]).shape == (0, 40, m.outputs)
+    for wrong, message in ((x[0], r"x has shape \(40\); \(batch, length, 1\) is needed"), (x[:, :0], "of at least one sample"),
+                           (x * 0.5, "the model takes tokens"), (x + 7, "token")):  # fmt: skip
+        with pytest.raises(ValueError, match=message) as caught:
+            sequences.process(wrong)
+        assert str(caught.value).startswith("[rtf::Sequences::process] ") and "\n" not in str(caught.value)
+    with pytest.raises(ValueError, match=r"^\[rtf::Sequences\] path is a int; that of a model file is needed$"):
+        rtf.Sequences(3)
+    with pytest.raises(OSError, match=r"^\[rtf::Sequences\] cannot read .*nothing"):
+        rtf.Sequences(tmp_path / "nothing")
+    for of_pairs in (RandomModel(3, decoder="pair"),):
+        (tmp_path / "m.safetensors").write_bytes(of_pairs.file)
+        pairs = rtf.Sequences(tmp_path / "m.safetensors")
+        with pytest.raises(ValueError, match="even"):
+            pairs.process(np.ones((3, 5, pairs.inputs)))

@@ -84,6 +84,21 @@ def test_the_stream_answers_as_the_model(tmp_path, name, precision):
     assert {layer.precision for layer in report.layers} <= {precision, "f64"}
 
 
+@pytest.mark.parametrize("precision", ["f32", "f64"])
+@pytest.mark.parametrize("name", MODELS)
+def test_sequences_answer_as_the_model(tmp_path, name, precision):
+    case = Case(f"python_{name}", **MODELS[name], **(dict(length=2) if name == "no_layers" else {}))
+    model = made(case).double().eval()
+    rtf.export(model, tmp_path / "m.safetensors", precision=precision)
+    x = case.x[:2]  # a pair, where pairs are compared
+    sequences, answers = rtf.Sequences(tmp_path / "m.safetensors"), model(x).detach().numpy()
+    got = sequences.process(x.numpy())
+    assert got.dtype == (np.float32 if precision == "f32" else np.float64)
+    got = got[:, got.shape[1] - answers.shape[1] :] if answers.ndim == 3 else got  # the decoder of the last ones answers at all
+    assert got.shape == answers.shape
+    assert np.abs(got - answers).max() <= {"f32": 1e-4, "f64": 1e-9}[precision] * np.abs(answers).max()
+
+
 def test_a_run_is_exported_as_the_command_does(tmp_path):
     program = os.environ.get("RTF_COMMAND") or str(Path(sys.executable).parent / "rtf")
     (tmp_path / "delay.yaml").write_text(

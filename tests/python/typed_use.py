@@ -16,6 +16,7 @@ off = rtf.export(model, "model.safetensors").answer_error + rtf.export(layer, "l
 rtf.write_filter("filter.json", filters[0])
 rtf.write_filter("layer.json", layer)
 again = rtf.read_filter("filter.json")
+whole = rtf.Sequences("model.safetensors").process(np.ones((1, 8, 1))).shape
 
 rtf.RTF(d_model="four", state_size=8, trunc_len=64)  # type: ignore[arg-type]
 rtf.RTF(4, 8, 64, nonsense=3)  # type: ignore[call-arg]
