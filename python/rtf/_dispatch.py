@@ -31,6 +31,8 @@ def has_tensor(values: Iterable[Any]) -> bool:
 def given(value: Any, *, wide: bool = False) -> Any:
     """What the functions take: a layer's filter in place of the layer. `wide` has its constraint computed in float64, as
     the recurrence of a layer has."""
+    if isinstance(value, type):
+        return value
     if wide and hasattr(value, "wide_transfer_function"):
         return value.wide_transfer_function()
     return value.transfer_function() if hasattr(value, "transfer_function") else value
@@ -38,7 +40,8 @@ def given(value: Any, *, wide: bool = False) -> Any:
 
 def running(operation: str, value: Any) -> Any:
     """What is run sample by sample: of a layer its filter, in float64."""
-    if getattr(value, "bdir", False) or getattr(value, "bidirectional", False):
+    layer = hasattr(value, "transfer_function") and not isinstance(value, type)
+    if layer and (getattr(value, "bdir", False) or getattr(value, "bidirectional", False)):
         raise ValueError(f"[rtf::{operation}] a bidirectional layer has no recurrence: it sees the whole sequence")
     return given(value, wide=True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import numpy as np
 import torch
@@ -12,31 +12,47 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from . import _core
-from ._dispatch import called, first_line
+from ._dispatch import called, first_line, packed_filter, running
 from .block import Block, Embedding, Linear, Norm
 from .layer import RTF
 from .sequence_model import SequenceModel
 
 
-def export_model(
-    model: Any, file: str, precision: str, weights: str, realization: str, stabilize: str | None
-) -> tuple[list[Any], float]:
-    """How each layer will run, and how far the answers are off; the arguments are those of `export`, checked."""
+if TYPE_CHECKING:
+    from typing import Unpack  # of Python 3.11
+
+M = TypeVar("M", bound=nn.Module)
+Options = tuple[str, str, str, "str | None"]
+"""precision, weights, realization and stabilize, as `export` has them."""
+
+
+def export_model(model: Any, file: str, *options: Unpack[Options]) -> tuple[_core.ModelExport, float]:
+    """What was written, and how far its answers are off."""
     _check(model)
     with torch.no_grad():
         frozen = _copied(model).eval()  # weights of some parametrizations change as they are read
         found = _core.ModelExport(
             file,
-            json.dumps({**_architecture(frozen), "precision": precision}),
+            json.dumps({**_architecture(frozen), "precision": options[0]}),
             {name: _numbers(name, values) for name, values in _weights(frozen).items()},
             [direction for index, block in enumerate(frozen._blocks()) for direction in _directions(index, block.layer)],
-            precision,
-            weights,
-            realization,
-            stabilize,
+            *options,
         )
-        wanted = called("export", frozen.cpu().double(), torch.from_numpy(found.input()))
-        return found.layers, found.write(_numbers("the answer", wanted))
+        return found, _write(found, frozen)
+
+
+def export_layer(layer: Any, file: str, *options: Unpack[Options]) -> tuple[_core.ModelExport, float]:
+    """The same of a layer, whose forward pass says what it computes, whatever it is."""
+    with torch.no_grad():
+        frozen = _copied(layer).eval()
+        length = getattr(frozen, "length", getattr(frozen, "L", 1024))
+        found = _core.ModelExport(file, packed_filter("export", running("export", frozen)), length, *options)
+        return found, _write(found, frozen)
+
+
+def _write(found: _core.ModelExport, frozen: nn.Module) -> float:
+    wanted = called("export", frozen.cpu().double(), torch.from_numpy(found.input()))
+    return found.write(_numbers("the answer", wanted))
 
 
 def _refuse(why: str) -> NoReturn:
@@ -57,7 +73,7 @@ def _check(model: Any) -> None:
     for index, block in enumerate(model._blocks()):
         where = f"block {index}"
         _check_own(where, block, (Block,), ("forward", "_gate_and_add"))
-        _check_own(f"layer {index}", block.layer, (RTF,), ("forward", "kernel", "denominator"))
+        _check_own(f"layer {index}", block.layer, (RTF,), ("forward", "kernel", "denominator", "wide_transfer_function"))
         if block.norm is not None:
             _check_norm(f"the norm of {where}", block.norm, model)
         if block.output is not None:
@@ -100,7 +116,7 @@ def _check_alike(name: str, one: tuple[str, Any], other: tuple[str, Any]) -> Non
         _refuse(f"{name} of {one[0]} is {got} and of {other[0]} {wanted}; a model file has one for all")
 
 
-def _copied(model: SequenceModel) -> SequenceModel:
+def _copied(model: M) -> M:
     try:
         return copy.deepcopy(model)
     except Exception as error:  # whatever the modules in it raise

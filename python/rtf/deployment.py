@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import _core
-from ._dispatch import is_form, packed_filter, path_text, running, text
-from .forms import Filter
+from . import _core, functions
+from ._dispatch import called, is_form, numbers, packed_filter, path_text, running, text
+from .forms import Filter, Form, TrainedTransferFunction
 
 if TYPE_CHECKING:
     from .sequence_model import SequenceModel
@@ -41,7 +42,7 @@ class Export(NamedTuple):
     """Of a bidirectional model both directions of each in turn."""
     answer_error: float
     """The largest difference between the answers of the file and those of the model in float64 to a random input, over the
-    largest of these. Of a filter, the error of its one layer."""
+    largest of these."""
 
 
 def export(
@@ -60,8 +61,8 @@ def export(
     compares pairs of sequences, has no answer for one stream: `rtf.Sequences`, `rtf stream`, C++ and C run it over whole
     ones.
 
-    A file whose answers are off by more than a tenth is not written, unless `stabilize` moved a kernel by more than a
-    hundredth; then there is a RuntimeWarning.
+    A file whose answers are off by more than a hundredth, or with narrow weights a tenth, is not written: it would be
+    another model. Where `stabilize` moved a kernel by more than a thousandth it is, with a RuntimeWarning.
 
     Parameters
     ----------
@@ -96,17 +97,29 @@ def export(
     precision, weights = text("export", "precision", precision), text("export", "weights", weights)
     realization = text("export", "realization", realization)
     stabilize = None if stabilize is None else text("export", "stabilize", stabilize)
+    options = (precision, weights, realization, stabilize)
     source = running("export", model)
-    if is_form(source):
-        filter = packed_filter("export", source)
-        layer = ExportedLayer(*_core.export_filter(file, filter, precision, weights, realization, stabilize))
-        return Export([layer], layer.error)
-    if "torch" not in sys.modules:
-        raise ValueError(f"[rtf::export] the model is a {type(model).__name__}; an rtf.nn.SequenceModel or a filter is needed")
-    from ._model_export import export_model
+    module = getattr(sys.modules.get("torch"), "nn", None)
+    if module is not None and isinstance(model, module.Module):
+        from . import _model_export
 
-    layers, error = export_model(model, file, precision, weights, realization, stabilize)
-    if error > 0.1:
-        message = f"[rtf::export] the file's answers to a random input are off by {error:.3g} of the largest: kernels were moved to be stable"
-        warnings.warn(message, RuntimeWarning, stacklevel=2)
-    return Export([ExportedLayer(*layer) for layer in layers], error)
+        export_it = _model_export.export_layer if is_form(source) else _model_export.export_model
+        found, error = export_it(model, file, *options)
+    elif is_form(source):
+        found, error = _export_filter(source, file, *options)
+    else:
+        raise ValueError(f"[rtf::export] the model is a {type(model).__name__}; an rtf.nn.SequenceModel, a layer or a filter is needed")
+    if error > found.most:
+        what = f"the file was written, but its answers to a random input are off by {error:.3g} of the largest"
+        warnings.warn(f"[rtf::export] {what}: kernels were moved to be stable", RuntimeWarning, stacklevel=2)
+    return Export([ExportedLayer(*layer) for layer in found.layers], error)
+
+
+def _export_filter(
+    filter: Form | Sequence[Form], file: str, precision: str, weights: str, realization: str, stabilize: str | None
+) -> tuple[_core.ModelExport, float]:
+    length = filter.length if isinstance(filter, TrainedTransferFunction) else 1024
+    found = _core.ModelExport(file, packed_filter("export", filter), length, precision, weights, realization, stabilize)
+    x = found.input()[0].T
+    response = called("export", lambda: functions.kernel(filter, length=x.shape[-1]))
+    return found, found.write(numbers("export", "the answer", functions.convolve(x, response).T[None]))

@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
-from ._dispatch import as_array, path_text
+from ._dispatch import named_array, path_text
 from .stream import model_numbers
 
 __all__ = ["Sequences"]
@@ -18,7 +18,8 @@ class Sequences:
     """Whole sequences through a model file that `rtf export` or `rtf.export` wrote: of every model, also of those that no
     stream runs, bidirectional ones and such as compare pairs.
 
-    Each sequence begins anew. Several threads may use one at a time. Needs no PyTorch.
+    Each sequence begins anew. Several threads may use one at a time. Memory grows with the length, about 12 numbers a channel
+    and sample; a `Stream` needs none of that, and is faster for models that it runs. Needs no PyTorch.
 
     Parameters
     ----------
@@ -63,6 +64,6 @@ class Sequences:
         (batch, length, outputs); of a model that pools over the samples (batch, outputs), and of one of pairs, the
         sequences i and i + batch / 2, (batch / 2, outputs).
         """
-        samples = as_array(x)
+        samples = named_array("Sequences::process", "x", x)
         samples = samples[:, :, None] if samples.ndim == 2 and self.inputs == 1 else samples
         return self._model.process(model_numbers("Sequences::process", samples, self.vocabulary, self.precision))

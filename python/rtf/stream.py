@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
-from ._dispatch import as_array, is_form, numbers, packed_filter, path_text, running, text
+from ._dispatch import is_form, named_array, numbers, packed_filter, path_text, running, text
 from .forms import Filter
 
 __all__ = ["Stream"]
@@ -87,7 +87,7 @@ class Stream:
 
     def step(self, x: ArrayLike) -> NDArray[Any]:
         """The answer (outputs) to one sample: (inputs), or a number where that is 1."""
-        sample = as_array(x)
+        sample = named_array("stream::step", "x", x)
         return self._stream.step(self._numbers("step", sample[None] if sample.ndim == 0 else sample))
 
     def process(self, x: ArrayLike) -> NDArray[Any]:
@@ -133,7 +133,7 @@ class Stream:
 
     def _block(self, operation: str, x: ArrayLike) -> NDArray[Any]:
         """(length, inputs) in the type that the model takes."""
-        block = as_array(x)
+        block = named_array(f"stream::{operation}", "x", x)
         return self._numbers(operation, block[:, None] if block.ndim == 1 and self.inputs == 1 else block)
 
     def _numbers(self, operation: str, x: NDArray[Any]) -> NDArray[Any]:

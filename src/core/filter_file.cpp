@@ -115,8 +115,9 @@ AnyFilter parse_json_filter(std::string_view text, const std::string& path) {
 AnyTransferFunction from_tensors(const TensorFile& file, const std::string& path) {
   for (const auto& [name, array] : file.tensors) {
     if (name != "a" && name != "b" && name != "h0") {
-      fail(path, fmt::format("unknown tensor '{}', expected a, b and h0{}", printable(name),
-                             file.metadata.contains("architecture") ? "; an exported model is run by `rtf stream`" : ""));
+      fail(path,
+           fmt::format("unknown tensor '{}', expected a, b and h0{}", printable(name),
+                       file.metadata.contains("architecture") ? "; an exported model is run by `rtf stream`" : ""));
     }
   }
   for (const char* name : {"a", "b", "h0"}) {

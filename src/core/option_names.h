@@ -1,5 +1,5 @@
-// What options are called, on the command line and in Python. Without fmt: sources that see torch's headers, which bring
-// another fmt, include it.
+// What options are called, on the command line and in Python. Without fmt: sources that see torch's headers, which
+// bring another fmt, include it.
 #pragma once
 
 #include <cstddef>

@@ -78,15 +78,10 @@ Exported realized(const Options& options, F&& compute) {
   }
 }
 
-// What a layer runs as, its precision, outermost pole, error, and drift and stabilize_error where there are.
-nb::tuple layer_values(const Realized& one) {
-  return nb::make_tuple(realization_name(one.layer.realization), name(one.layer.precision), one.layer.pole_radius,
-                        one.layer.error, one.drift, one.stabilize_error);
-}
-
-// A model file that is not written yet: the answers that it should give are PyTorch's to compute.
+// A model file that is not written yet: the answers that it should give are Python's to compute.
 class ModelExport {
  public:
+  // Of a model of PyTorch.
   ModelExport(std::string path, const std::string& architecture, const std::map<std::string, In<double>>& weights,
               const std::vector<LayerNumbers>& layers, const std::string& precision, const std::string& weight_type,
               const std::string& realization, const std::optional<std::string>& stabilize)
@@ -104,6 +99,24 @@ class ModelExport {
     input_ = random_input(model.architecture);
   }
 
+  // Of a filter, whose answers to `length` samples are compared.
+  ModelExport(std::string path, const PackedFilter& from, std::size_t length, const std::string& precision,
+              const std::string& weight_type, const std::string& realization,
+              const std::optional<std::string>& stabilize)
+      : path_(std::move(path)) {
+    check_output(path_, operation);
+    const Options options(precision, weight_type, realization, stabilize);
+    if (options.weights != DataType::f32)
+      refuse(operation, fmt::format("weights is '{}'; a filter has no matrices", weight_type));
+    const FilterValue value = read_filter(operation, from);
+    exported_ = computing(operation, [&] {
+      return realized(options, [&] { return realize_filter(value.filter, length, options.realize); });
+    });
+    Architecture architecture = exported_.file.architecture;
+    architecture.length = length;
+    input_ = random_input(architecture);
+  }
+
   // Tokens (batch, length), or numbers (batch, length, features).
   Out input() const {
     const Architecture& a = exported_.file.architecture;
@@ -111,11 +124,17 @@ class ModelExport {
     return to_numpy(input_.numbers, {input_.batch, input_.length, a.features});
   }
 
+  // Of each layer what it runs as, its precision, outermost pole, error, and drift and stabilize_error where there are.
   nb::list layers() const {
     nb::list list;
-    for (const Realized& one : exported_.layers) list.append(layer_values(one));
+    for (const Realized& one : exported_.layers)
+      list.append(nb::make_tuple(realization_name(one.layer.realization), name(one.layer.precision),
+                                 one.layer.pole_radius, one.layer.error, one.drift, one.stabilize_error));
     return list;
   }
+
+  // How far off rounding leaves the answers at most; what is off by more is another model, unless kernels were moved.
+  double most() const { return exported_.file.weights ? 0.1 : 0.01; }
 
   // `wanted`: what the model answers to input(), in float64. Returns how far the file is off.
   double write(const In<double>& wanted) const {
@@ -128,7 +147,6 @@ class ModelExport {
   }
 
  private:
-  // A tenth is more than rounding takes, unless kernels were moved: the file would be another model.
   void check(double error) const {
     const ModelFile& file = exported_.file;
     if (!std::isfinite(error))
@@ -136,8 +154,8 @@ class ModelExport {
                   std::string("the model's answers are not finite") +
                       (file.precision == DataType::f32 ? "; precision='f64' holds larger numbers" : ""));
     const bool moved = std::any_of(exported_.layers.begin(), exported_.layers.end(),
-                                   [](const Realized& layer) { return layer.stabilize_error.value_or(0) > 0.01; });
-    if (error <= 0.1 || moved) return;
+                                   [](const Realized& layer) { return layer.stabilize_error.value_or(0) > 0.001; });
+    if (error <= most() || moved) return;
     const char* type = name(file.weights.value_or(file.precision));
     throw Error(ErrorCode::unsupported, operation,
                 fmt::format("the file's answers to a random input are off by {:.3g} of the largest; ", error) +
@@ -152,22 +170,6 @@ class ModelExport {
   ModelInput input_;
 };
 
-nb::tuple export_filter(const std::string& path, const PackedFilter& from, const std::string& precision,
-                        const std::string& weight_type, const std::string& realization,
-                        const std::optional<std::string>& stabilize) {
-  check_output(path, operation);
-  const Options options(precision, weight_type, realization, stabilize);
-  if (options.weights != DataType::f32)
-    refuse(operation, fmt::format("weights is '{}'; a filter has no matrices", weight_type));
-  const FilterValue value = read_filter(operation, from);
-  const Exported exported = computing(operation, [&] {
-    Exported made = realized(options, [&] { return realize_filter(value.filter, options.realize); });
-    write_model(path, made.file);
-    return made;
-  });
-  return layer_values(exported.layers[0]);
-}
-
 }  // namespace
 
 void add_deployment(nb::module_& m) {
@@ -177,11 +179,14 @@ void add_deployment(nb::module_& m) {
                     const std::optional<std::string>&>(),
            nb::arg("path"), nb::arg("architecture"), nb::arg("weights"), nb::arg("layers"), nb::arg("precision"),
            nb::arg("weight_type"), nb::arg("realization"), nb::arg("stabilize").none())
+      .def(nb::init<std::string, const PackedFilter&, std::size_t, const std::string&, const std::string&,
+                    const std::string&, const std::optional<std::string>&>(),
+           nb::arg("path"), nb::arg("filter"), nb::arg("length"), nb::arg("precision"), nb::arg("weight_type"),
+           nb::arg("realization"), nb::arg("stabilize").none())
       .def("input", &ModelExport::input)
+      .def_prop_ro("most", &ModelExport::most)
       .def_prop_ro("layers", &ModelExport::layers)
       .def("write", &ModelExport::write, nb::arg("wanted"));
-  m.def("export_filter", &export_filter, nb::arg("path"), nb::arg("filter"), nb::arg("precision"), nb::arg("weights"),
-        nb::arg("realization"), nb::arg("stabilize").none());
 }
 
 }  // namespace rtf::python

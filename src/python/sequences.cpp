@@ -59,6 +59,7 @@ class Sequences {
     const std::size_t answers = pair ? batch / 2 : batch, positions = once ? 1 : length;
     Buffer<T> y(answers * positions * a.outputs);
     computing("Sequences::process", [&] {
+      if (batch == 0) return;
       stream::Sequences<T> sequences(model, length);
       sequences.process(channels_last(x.data(), batch, length, model.inputs()),
                         channels_last(y.data(), answers, positions, a.outputs));

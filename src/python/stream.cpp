@@ -26,10 +26,15 @@ class Stream {
     Model<T> model;
     Streams<T> streams;
 
-    explicit Runs(const Model<T>& m) : model(m), streams(m, 1) {
+    explicit Runs(const Model<T>& m) : model(checked(m)), streams(m, 1) { streams.join(); }
+
+    static const Model<T>& checked(const Model<T>& m) {
       if (m.architecture().decoder == Architecture::Decoder::pair)
         refuse("stream", "the model compares two sequences: it has no answer for one stream; rtf.Sequences runs it");
-      streams.join();
+      if (m.architecture().bidirectional)
+        refuse("stream",
+               "the model is bidirectional: it cannot be streamed; rtf.Sequences runs it over whole sequences");
+      return m;
     }
   };
 
@@ -173,10 +178,11 @@ Stream load_stream(const std::string& path) {
 
 Stream filter_stream(const PackedFilter& from, const std::string& precision) {
   constexpr const char* operation = "stream";
+  constexpr std::size_t length = 1024;
   RealizeOptions options;
   options.precision = option_value(operation, "precision", precisions, precision);
   const FilterValue value = read_filter(operation, from);
-  return computing(operation, [&] { return Stream(realize_filter(value.filter, options).file); });
+  return computing(operation, [&] { return Stream(realize_filter(value.filter, length, options).file); });
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // The inner loops of the runtime, one channel or one output a lane; one table for each instruction set.
 //
-// Rows hold whole vectors, zero past the last channel; vectors without channels are not read. Numbers that belong to a row come in blocks of vectors, the last
-// block being what is left: the loops over a block keep its sums in registers. No sum depends on how many rows a call
-// has, so neither does a bit of the result.
+// Rows hold whole vectors, zero past the last channel; vectors without channels are not read. Numbers that belong to a
+// row come in blocks of vectors, the last block being what is left: the loops over a block keep its sums in registers.
+// No sum depends on how many rows a call has, so neither does a bit of the result.
 #pragma once
 
 #include <cstddef>

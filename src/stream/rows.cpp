@@ -18,7 +18,8 @@ void Streams<T>::Impl::multiply(const LaneMatrix<T>& matrix, const T* from, std:
   if (!matrix.identity) return numbers->weights.multiply(matrix, from, from_row, rows, to, to_row);
   const std::size_t inputs = matrix.inputs, last = row_size(inputs) - row_multiple;
   for (std::size_t r = 0; r < rows; ++r) {
-    // Zeros past the inputs, as a product leaves them: norms sum whole vectors, and what is not finite would stay there.
+    // Zeros past the inputs, as a product leaves them: norms sum whole vectors, and what is not finite would stay
+    // there.
     std::fill_n(to + r * to_row + last, row_multiple, T(0));
     // One by one: of a few channels a call of memcpy takes longer.
     for (std::size_t i = 0; i < inputs; ++i) to[r * to_row + i] = from[r * from_row + i];

@@ -118,7 +118,7 @@ Streams<T>::Streams(const Model<T>& model, std::size_t capacity) {
   if (capacity == 0) fail(ErrorCode::argument, "stream::Streams", "a capacity of 0; at least 1 stream is needed");
   if (model.architecture().bidirectional)
     fail(ErrorCode::unsupported, "stream::Streams",
-         "a bidirectional model sees the whole sequence: it cannot be streamed; `rtf stream` and stream::Sequences run it");
+         "a bidirectional model sees the whole sequence: it cannot be streamed");
   impl_ = std::make_unique<Impl>(model, capacity);
 }
 template <class T>

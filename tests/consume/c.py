@@ -42,5 +42,7 @@ run("cc -static filter.c $(pkg-config --static --cflags --libs rtf) -o filter_st
 assert run("./filter_static", LD_LIBRARY_PATH="") == expected
 (build,) = (found for found in re.findall(r"^```sh\n(.*?)^```$", (ROOT / "docs" / "deployment.md").read_text(), re.MULTILINE | re.DOTALL) if "c++" in found)
 run(build)
-assert run(f"echo '{samples}' | ./stream model.safetensors").replace(" \n", "\n") == in_two_calls
+assert run(f"echo '{samples}' | ./stream model.safetensors") == in_two_calls
+for wrong in (f"echo '{samples} 1' | ./stream model.safetensors", "echo abc | ./stream model.safetensors", f"echo '{samples}' | ./stream model.safetensors > /dev/full"):
+    assert run(f"({wrong}) 2>&1 >/dev/null || echo $?").endswith("\n2\n"), wrong
 print("consume: the examples in C and C++ work")

@@ -149,7 +149,7 @@ def test_refusals(load, tmp_path):
         (lambda: rtf.Stream(tmp_path / "m.safetensors", "f64"), "precision is for a filter"),
         (lambda: rtf.Stream(rtf.TransferFunction([-0.5], [1], 0), "f16"), "f32 or f64"),
         (lambda: rtf.Stream(rtf.TransferFunction([-1.5], [1], 0)), "pole"),
-        (lambda: load(RandomModel(3, decoder="pair")), "compares two sequences"),
+        (lambda: load(RandomModel(3, decoder="pair")), "compares two sequences.*rtf.Sequences runs it"),
     ]
     for call, expected in cases:
         with pytest.raises(ValueError, match=r"^\[rtf::[\w:]+\] [^\n]*" + expected):
@@ -213,7 +213,7 @@ FILTERS = {
     "trained": rtf.TrainedTransferFunction([-1.2, 0.81], [1, 0.4], 0.5, 64),
     "order_0": rtf.TransferFunction([], [], 2.0),
     "zpk": rtf.ZeroPoleGain([-1.0], [0.5, -0.5], 0.3),
-    "sos": rtf.SecondOrderSections(signal.butter(6, 0.05, output="sos")),
+    "sos": rtf.SecondOrderSections(signal.butter(12, 0.02, output="sos")),
     "list": [rtf.ZeroPoleGain([], [0.5], 2.0), rtf.ZeroPoleGain([], [0.1], 3.0)],
     "ba": rtf.PolynomialRatio([1.0, 0.5], [2.0, 1.0]),
 }
@@ -229,11 +229,13 @@ def test_exported_filters(tmp_path, name, precision):
     x = np.random.default_rng(0).standard_normal((300, wanted.inputs))
     assert (stream.precision, stream.inputs, stream.outputs) == (wanted.precision, wanted.inputs, wanted.outputs)
     np.testing.assert_array_equal(stream.process(x), wanted.process(x))
-    assert len(report.layers) == 1 and report.answer_error == report.layers[0].error <= {"f32": 1e-5, "f64": 1e-10}[precision]
+    assert len(report.layers) == 1 and max(report.answer_error, report.layers[0].error) <= {"f32": 1e-5, "f64": 1e-10}[precision]
 
 
 def test_exported_filters_as_asked(tmp_path):
     file = tmp_path / "m.safetensors"
+    narrow = FILTERS["sos"]  # whose coefficients say little of it
+    assert rtf.export(narrow, file, precision="f64", stabilize="reflect") == rtf.export(narrow, file, precision="f64")
     for realization in ("companion", "sos", "modal"):
         assert rtf.export(FILTERS["zpk"], file, realization=realization).layers[0].realization == realization
         x = np.eye(50, 1)
@@ -252,7 +254,8 @@ def test_exported_filters_as_asked(tmp_path):
             rtf.export(*arguments, file, **options)
         assert str(caught.value).startswith("[rtf::export] ") and "\n" not in str(caught.value)
         assert list(tmp_path.iterdir()) == []
-    moved = rtf.export(unstable, file, stabilize="reflect")
+    with pytest.warns(RuntimeWarning, match=r"^\[rtf::export\] the file was written, but its answers .* are off by"):
+        moved = rtf.export(unstable, file, stabilize="reflect")
     assert moved.layers[0].stabilize_error > 0 and moved.layers[0].pole_radius == pytest.approx(0.8)
 
 

@@ -30,8 +30,8 @@ at::Tensor as_length_last(const at::Tensor& signal);
 // as_result() of values on the GPU, without torch's copy between the two memory orders.
 at::Tensor as_result(const at::Tensor& values, const at::Tensor& x, at::ScalarType type, const Device& device);
 
-// Torch's empty() on a GPU, past the dispatcher: a small layer takes the host as long as the GPU. Nor is it filled where
-// torch is to be deterministic: all of it is written.
+// Torch's empty() on a GPU, past the dispatcher: a small layer takes the host as long as the GPU. Nor is it filled
+// where torch is to be deterministic: all of it is written.
 at::Tensor empty_on(at::Device device, at::IntArrayRef sizes, at::ScalarType type);
 at::Tensor empty_contiguous(const at::Tensor& like);
 
