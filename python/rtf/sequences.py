@@ -18,8 +18,8 @@ class Sequences:
     """Whole sequences through a model file that `rtf export` or `rtf.export` wrote: of every model, also of those that no
     stream runs, bidirectional ones and such as compare pairs.
 
-    Each sequence begins anew. Several threads may use one at a time. Memory grows with the length, about 12 numbers a channel
-    and sample; a `Stream` needs none of that, and is faster for models that it runs. Needs no PyTorch.
+    Each sequence begins anew. Several threads may use one at a time. Memory grows with the length, three numbers a channel and
+    sample, of 16 channels at least; a `Stream` does without, and is faster for models that it runs. Needs no PyTorch.
 
     Parameters
     ----------
