@@ -87,12 +87,7 @@ __all__ = [
 ]
 
 # What takes long to import: the module that has the name, and the name there.
-_LATER = {
-    "RTF": ("released", "RTF"),
-    "load": ("checkpoint", "load"),
-    "nn": ("nn", ""),
-    "plot": ("plot", ""),
-}
+_LATER = {"RTF": ("released", "RTF"), "load": ("checkpoint", "load"), "nn": ("nn", ""), "plot": ("plot", "")}
 _NEEDED = {"torch": "PyTorch", "matplotlib": "matplotlib"}
 
 

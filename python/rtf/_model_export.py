@@ -17,7 +17,6 @@ from .block import Block, Embedding, Linear, Norm
 from .layer import RTF
 from .sequence_model import SequenceModel
 
-
 if TYPE_CHECKING:
     from typing import Unpack  # of Python 3.11
 
@@ -41,7 +40,7 @@ def export_model(model: Any, file: str, *options: Unpack[Options]) -> tuple[_cor
         return found, _write(found, frozen)
 
 
-def export_layer(layer: Any, file: str, *options: Unpack[Options]) -> tuple[_core.ModelExport, float]:
+def export_layer(layer: nn.Module, file: str, *options: Unpack[Options]) -> tuple[_core.ModelExport, float]:
     """The same of a layer, whose forward pass says what it computes, whatever it is."""
     with torch.no_grad():
         frozen = _copied(layer).eval()
@@ -62,8 +61,7 @@ def _refuse(why: str) -> NoReturn:
 def _check(model: Any) -> None:
     """Refuses what computes something that a model file does not say."""
     if not isinstance(model, SequenceModel):
-        parts = model.named_modules() if isinstance(model, nn.Module) else ()
-        inside = [name for name, part in parts if isinstance(part, SequenceModel)]
+        inside = [name for name, part in model.named_modules() if isinstance(part, SequenceModel)]
         hint = f": its .{inside[0]} is one" if inside else ", a layer or a filter"
         _refuse(f"the model is a {type(model).__name__}; an rtf.nn.SequenceModel is needed{hint}")
     _check_own("the model", model, (SequenceModel,), ("forward", "_encode", "_decode"))

@@ -98,14 +98,13 @@ def export(
     realization = text("export", "realization", realization)
     stabilize = None if stabilize is None else text("export", "stabilize", stabilize)
     options = (precision, weights, realization, stabilize)
-    source = running("export", model)
-    module = getattr(sys.modules.get("torch"), "nn", None)
-    if module is not None and isinstance(model, module.Module):
+    torch_nn = getattr(sys.modules.get("torch"), "nn", None)  # whoever has a module has imported it
+    if torch_nn is not None and isinstance(model, torch_nn.Module):
         from . import _model_export
 
-        export_it = _model_export.export_layer if is_form(source) else _model_export.export_model
+        export_it = _model_export.export_layer if hasattr(model, "transfer_function") else _model_export.export_model
         found, error = export_it(model, file, *options)
-    elif is_form(source):
+    elif is_form(source := running("export", model)):
         found, error = _export_filter(source, file, *options)
     else:
         raise ValueError(f"[rtf::export] the model is a {type(model).__name__}; an rtf.nn.SequenceModel, a layer or a filter is needed")

@@ -8,7 +8,6 @@
 #include "rtf/error.h"
 
 namespace rtf::python {
-
 namespace {
 
 // Zeros and poles, or sections, as they are, where that is what is asked for and they are stable.
