@@ -97,6 +97,17 @@ TEST(Correction, RefusesInItsOwnName) {
   rtf::testing::expect_refusal("[rtf::wrap] a[0][0] is nan", [&] { rtf::wrap(tf, 8); });
 }
 
+TEST(Correction, RefusesLengthsThatNoMemoryHolds) {
+  constexpr std::size_t length = std::size_t{1} << 53;  // times as many channels it is no std::size_t
+  const TransferFunction tf = rtf::make_coefficients(2048, 1, 1);
+  rtf::testing::expect_refusal("[rtf::wrap] a kernel of 9007199254740994 samples needs at least",
+                               [&] { rtf::wrap(tf, length); });
+  TrainedTransferFunction trained;
+  static_cast<Coefficients&>(trained) = tf;
+  trained.length = length;
+  rtf::testing::expect_refusal("[rtf::correct] a kernel of 9007199254740992 samples", [&] { rtf::correct(trained); });
+}
+
 TEST(Correction, RefusesPolesOnRootsOfUnity) {
   TransferFunction tf = rtf::make_coefficients(1, 1, 1);
   tf.a = {1.0};  // a pole at -1, and (-1)^8 = 1

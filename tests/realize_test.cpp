@@ -109,6 +109,12 @@ TEST(Realize, RefusesOrStabilizes) {
     EXPECT_LT(result.layer.pole_radius, 1);
   }
   expect_refusal("length is 0", [&] { realize(tf, 0); });
+  RealizeOptions narrow;
+  narrow.precision = DataType::f32;
+  TransferFunction large = make_coefficients(1, 1, 1);
+  large.a = {-0.5};
+  large.b = {1e100};
+  expect_refusal("or they are too large or too small for it", [&] { realize(large, 16, narrow); });
 }
 
 // Low passes of order 2 n whose poles lie as close to 1 as `width`: with n = 6 and 0.01 coefficients keep no digit.

@@ -154,6 +154,22 @@ TEST(GroupDelay, OfADelay) {
   for (const double delay : group_delay(tf, std::vector{0.0, 0.3, 3.0})) EXPECT_NEAR(delay, 3, 1e-14);
 }
 
+// The moving sum's zeros lie on the grid but for the rounding of its angles; its delay is (n - 1) / 2 everywhere else.
+TEST(GroupDelay, NextToZerosOnTheCircle) {
+  for (const std::size_t taps : {3, 8, 64, 100}) {
+    TransferFunction sum = make_coefficients(1, 1, taps - 1);
+    sum.b.assign(taps - 1, 1.0);
+    sum.h0 = {1.0};
+    const double wanted = static_cast<double>(taps - 1) / 2;
+    std::size_t jumps = 0;
+    for (const double delay : group_delay(sum, angle_grid(512, false))) {
+      jumps += std::isnan(delay);
+      if (!std::isnan(delay)) EXPECT_NEAR(delay, wanted, 1e-9);
+    }
+    EXPECT_LE(jumps, taps / 2);
+  }
+}
+
 TEST(StepResponse, IsTheSumOfTheKernel) {
   testing::RandomFilters random(2);
   for (int round = 0; round < 100; ++round) {

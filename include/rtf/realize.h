@@ -58,6 +58,7 @@ Realized realize(const TrainedTransferFunction& trained, const RealizeOptions& o
 
 // One channel each, as zpk or sos. Their coefficients where these are off by no more than a tenth of the bound; else
 // their sections, in float64 whatever the precision: a narrow filter's factors fit doubles, its coefficients may not.
+// Measured over `length` samples at least, and as many as the slowest pole rings, up to 65,536.
 Realized realize(std::span<const System> channels, std::size_t length, DataType precision,
                  Executor& executor = default_executor());
 

@@ -45,9 +45,10 @@ Factors factors_of(const System& system) {
   return factors;
 }
 
-// H without what is beside, and the sum of the stages' logarithmic slopes.
+// H without what is beside, and its group delay.
 struct Product {
-  std::complex<double> value = 1, log_slope = 0;
+  std::complex<double> value = 1;
+  double delay = 0;
 };
 
 Product product_at(const std::vector<CoefficientsView>& stages, std::size_t channel, double angle) {
@@ -55,7 +56,7 @@ Product product_at(const std::vector<CoefficientsView>& stages, std::size_t chan
   for (const CoefficientsView& stage : stages) {
     const CirclePoint point = circle_point(stage, channel, angle);
     product.value *= point.response();
-    product.log_slope += point.log_slope();
+    product.delay += point.delay();
   }
   if (std::isinf(std::abs(product.value))) product.value = std::numeric_limits<double>::infinity();  // no direction
   return product;
@@ -139,9 +140,8 @@ std::vector<double> group_delay(const Cascade& cascade, std::span<const double> 
   const auto stages = views(cascade, operation);
   return at_every_angle<double>(cascade.channels(), angles, operation, [&](std::size_t channel, double angle) {
     const double beside = cascade.beside[channel];
-    const double delay =
-        (beside == 0 ? product_at(stages, channel, angle).log_slope : slope_over_value(stages, channel, angle, beside))
-            .real();
+    const double delay = beside == 0 ? product_at(stages, channel, angle).delay
+                                     : slope_over_value(stages, channel, angle, beside).real();
     return std::isfinite(delay) ? delay : std::numeric_limits<double>::quiet_NaN();
   });
 }

@@ -6,6 +6,7 @@
 #include <complex>
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,6 +21,7 @@ namespace rtf {
 struct CirclePoint {
   std::complex<double> A, N, A_slope, N_slope;
   int exponent;
+  std::optional<double> wide_delay;  // next to a zero of A or N, where the quotients of doubles have no digit left
 
   // Infinite at a pole, whatever the direction, and nan where N vanishes too.
   std::complex<double> response() const {
@@ -30,6 +32,8 @@ struct CirclePoint {
   std::complex<double> response_slope() const { return multiplied((N_slope - N / A * A_slope) / A); }
   // i d/d angle log H: the real part is the group delay, the imaginary part the slope of log |H|.
   std::complex<double> log_slope() const { return N_slope / N - A_slope / A; }
+  // nan where no more than the rounding of the angle lies between it and a zero or a pole.
+  double delay() const { return wide_delay ? *wide_delay : log_slope().real(); }
 
   std::complex<double> multiplied(std::complex<double> x) const {
     return {std::ldexp(x.real(), exponent), std::ldexp(x.imag(), exponent)};

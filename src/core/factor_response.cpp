@@ -29,21 +29,28 @@ FactorResponse::FactorResponse(const ZeroPoleGain& zpk, const char* operation)
       gain_(zpk.gain),
       beside_(zpk.h0) {}
 
-// Differences are of 106 bits, of which nothing but the digits of a double is needed from there on.
+// Differences are of 106 bits, of which nothing but the digits of a double is needed from there on, but for the delay.
 FactorResponse::Point FactorResponse::at(double angle) const {
   const WideComplex wide_z = wide_point(angle);
   const std::complex<double> z = rounded(wide_z);
-  std::complex<double> product = gain_, slope = 0;
+  std::complex<double> product = gain_;
+  double delay = 0;
   int exponent = 0;
   bool on_zero = gain_ == 0, on_pole = false;
+  const double rounding = std::numeric_limits<double>::epsilon() * (2 + std::abs(angle));  // of root and angle
   const auto take = [&](const WideComplex& root, bool pole) {
-    const std::complex<double> distance = rounded(wide_z - root);
+    const WideComplex wide = wide_z - root;
+    const std::complex<double> distance = rounded(wide);
     if (distance == 0.0) {
       (pole ? on_pole : on_zero) = true;
       return;
     }
     pole ? product /= distance : product *= distance;
-    pole ? slope += z / distance : slope -= z / distance;
+    // Re z / (z - root): a half for a root on the circle, however large the quotient.
+    const bool near = std::abs(distance) < 1e-3;
+    double part = (near ? rounded(wide_z * reciprocal(wide)) : z / distance).real();
+    if (std::abs(distance) <= rounding) part = not_a_number;
+    pole ? delay += part : delay -= part;
     if (const double size = std::abs(product); size > 0 && !(size > 0x1p-300 && size < 0x1p300)) {
       const int excess = std::ilogb(size);
       product = {std::ldexp(product.real(), -excess), std::ldexp(product.imag(), -excess)};
@@ -60,7 +67,7 @@ FactorResponse::Point FactorResponse::at(double angle) const {
   }
   if (on_pole) return {on_zero ? not_a_number : infinity, not_a_number};
   if (on_zero) return {0.0, not_a_number};
-  return {{std::ldexp(product.real(), exponent), std::ldexp(product.imag(), exponent)}, slope};
+  return {{std::ldexp(product.real(), exponent), std::ldexp(product.imag(), exponent)}, delay};
 }
 
 std::vector<std::complex<double>> frequency_response(const System& channel, std::span<const double> angles) {
@@ -85,7 +92,7 @@ std::vector<double> group_delay(const System& channel, std::span<const double> a
   if (!zpk || zpk->h0 != 0) return group_delay(cascade_of(channel), angles);
   const FactorResponse response(*zpk, operation);
   return at_every_angle<double>(1, angles, operation, [&](std::size_t, double angle) {
-    const double delay = response.at(angle).log_slope.real();
+    const double delay = response.at(angle).delay;
     return std::isfinite(delay) ? delay : not_a_number;
   });
 }

@@ -14,9 +14,11 @@ class FactorResponse {
   // Of moderate gain: core/form_scale.h.
   FactorResponse(const ZeroPoleGain& zpk, const char* operation);
 
-  // H without h0, and i d/d angle of its logarithm: nan at a zero or a pole, where H is 0 or infinite.
+  // H without h0, and its group delay: nan at a zero or a pole, and where no more than the rounding of numbers lies
+  // between.
   struct Point {
-    std::complex<double> product, log_slope;
+    std::complex<double> product;
+    double delay;
   };
   Point at(double angle) const;
 

@@ -26,4 +26,11 @@ void require_memory(double doubles, const std::string& what) {
   }
 }
 
+void require_kernel_memory(const char* operation, std::size_t rows, std::size_t samples) {
+  part_of(operation, [&] {
+    require_memory(static_cast<double>(rows) * static_cast<double>(samples),
+                   fmt::format("a kernel of {} samples", samples));
+  });
+}
+
 }  // namespace rtf

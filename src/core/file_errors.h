@@ -1,6 +1,7 @@
 // Refusals that name the file which the refused numbers came from, or the operation that was called.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "rtf/error.h"
@@ -35,5 +36,8 @@ auto part_of(const std::string& operation, F&& compute) {
 
 // Refuses what cannot fit instead of letting the system end the program. `doubles` is a low estimate.
 void require_memory(double doubles, const std::string& what);
+
+// The same of kernels, under the name of the operation that makes them.
+void require_kernel_memory(const char* operation, std::size_t rows, std::size_t samples);
 
 }  // namespace rtf

@@ -125,24 +125,40 @@ std::vector<std::vector<std::complex<double>>> places(const std::vector<PairedVa
   return result;
 }
 
+std::size_t degree(const PairedValue& x) { return x.real() ? 1 : 2; }
+
+// Of those of at most this degree; the end where there is none.
+std::vector<PairedValue>::iterator nearest_zero(std::vector<PairedValue>& zeros, std::complex<double> to,
+                                                std::size_t most) {
+  auto nearest = zeros.end();
+  for (auto zero = zeros.begin(); zero != zeros.end(); ++zero)
+    if (degree(*zero) <= most && (nearest == zeros.end() || std::abs(zero->value - to) < std::abs(nearest->value - to)))
+      nearest = zero;
+  return nearest;
+}
+
 template <class Lift, class Number = typename Lift::Number>
 Row<Number> response(const ZeroPoleGain& zpk, std::size_t length, Lift& lift) {
   Row<Number> h(length);
   if (length == 0) return h;
   if (const std::size_t delay = zpk.poles.size() - zpk.zeros.size(); delay < length) h[delay] = lift(zpk.gain);
-  // Each pole with the zero nearest to it: then what lies in between stays about as large as the result.
+  // Each pole with the zeros nearest to it, as many as there are poles so far: then what lies in between stays about as
+  // large as the result. A pair of poles takes two real zeros: left to the end, zeros at 1 would find that their poles,
+  // an integrator for each, have grown past 106 bits.
   std::vector<PairedValue> zeros = conjugate_pairs("kernel", "zeros", zpk.zeros);
   const std::vector<PairedValue> poles = conjugate_pairs("kernel", "poles", zpk.poles);
+  std::size_t due = 0;
   for (const std::size_t next : leja_order(places(poles))) {
     const PairedValue& pole = poles[next];
     if (pole.value == 0.0) continue;
     divide(factor(pole, lift), h);
-    const auto nearest = std::min_element(zeros.begin(), zeros.end(), [&](const PairedValue& x, const PairedValue& y) {
-      return std::abs(x.value - pole.value) < std::abs(y.value - pole.value);
-    });
-    if (nearest == zeros.end()) continue;
-    multiply(factor(*nearest, lift), h);
-    zeros.erase(nearest);
+    due += degree(pole);
+    for (auto nearest = nearest_zero(zeros, pole.value, due); nearest != zeros.end();
+         nearest = nearest_zero(zeros, pole.value, due)) {
+      multiply(factor(*nearest, lift), h);
+      due -= degree(*nearest);
+      zeros.erase(nearest);
+    }
   }
   for (const std::size_t next : leja_order(places(zeros))) multiply(factor(zeros[next], lift), h);
   h[0] = h[0] + lift(zpk.h0);

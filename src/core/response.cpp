@@ -1,13 +1,18 @@
 #include "rtf/response.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <optional>
+#include <type_traits>
 
 #include "core/arguments.h"
 #include "core/circle_point.h"
 #include "core/complex_number.h"
 #include "core/double_double.h"
+#include "core/file_errors.h"
 #include "core/wide_angle.h"
 #include "rtf/kernel.h"
 
@@ -55,8 +60,20 @@ WideComplex point_of(double angle) {
 template <>
 Complex<double> point_of(double angle) {
   // As wide_point() has it.
-  const auto on_axis = [&](double x) { return std::abs(x) <= 0.5 * epsilon * std::abs(angle) ? 0.0 : x; };
+  const auto on_axis = [&](double x) { return std::abs(x) <= angle_rounding(angle) ? 0.0 : x; };
   return {on_axis(std::cos(angle)), on_axis(std::sin(angle))};
+}
+
+// The real part of slope / value. nan where the rounding of the angle may meet a zero of the value.
+double delay(const WideComplex& slope, const WideComplex& value, double angle) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  const double size = std::max(std::abs(value.re.high), std::abs(value.im.high));
+  if (!(size > 0) || !std::isfinite(size)) return nan;
+  const auto scaled = [excess = std::ilogb(size)](const WideComplex& x) -> WideComplex {
+    return {scale_by_power_of_two(x.re, -excess), scale_by_power_of_two(x.im, -excess)};
+  };
+  const std::complex<double> quotient = narrowed(scaled(slope) * reciprocal(scaled(value)));
+  return std::abs(quotient) * epsilon * (2 + std::abs(angle)) < 0.25 ? quotient.real() : nan;
 }
 
 struct Evaluation {
@@ -71,9 +88,16 @@ Evaluation evaluate(const CoefficientsView& tf, std::size_t channel, double angl
   const Sums<T> a = horner(tf.denominator(channel), tf.order, w);
   const Sums<T> b = horner(tf.numerator(channel), tf.order, w, factor);
   const Complex<T> gain{T(h0)}, A = a.value + Complex<T>{T(1.0)};
-  return {{narrowed(A), narrowed(gain * A + b.value), narrowed(a.slope), narrowed(gain * a.slope + b.slope), exponent},
-          1 + a.rounded,
-          std::abs(h0) * (1 + a.rounded) + b.rounded};
+  const double A_rounded = 1 + a.rounded, N_rounded = std::abs(h0) * A_rounded + b.rounded;
+  const Complex<T> N = gain * A + b.value, N_slope = gain * a.slope + b.slope;
+  CirclePoint point{narrowed(A), narrowed(N), narrowed(a.slope), narrowed(N_slope), exponent, std::nullopt};
+  if constexpr (std::is_same_v<T, DoubleDouble>) {
+    const double of_zeros = delay(N_slope, N, angle);
+    // Zeros on the circle, or inside, delay by no more than the order: past that rounding of b has moved them.
+    const bool moved = std::abs(point.N) <= epsilon * N_rounded && std::abs(of_zeros) > static_cast<double>(tf.order);
+    point.wide_delay = moved ? std::numeric_limits<double>::quiet_NaN() : of_zeros - delay(a.slope, A, angle);
+  }
+  return {point, A_rounded, N_rounded};
 }
 
 }  // namespace
@@ -91,6 +115,8 @@ CirclePoint circle_point(const CoefficientsView& tf, std::size_t channel, double
 }
 
 std::vector<double> angle_grid(std::size_t points, bool whole) {
+  part_of("angle_grid",
+          [&] { require_memory(static_cast<double>(points), fmt::format("a circle of {} points", points)); });
   std::vector<double> angles(points);
   const double step = (whole ? 2 : 1) * std::numbers::pi / static_cast<double>(points);
   for (std::size_t k = 0; k < points; ++k) angles[k] = step * static_cast<double>(k);
@@ -111,7 +137,7 @@ std::vector<double> group_delay(const TransferFunction& tf, std::span<const doub
   return at_every_angle<double>(tf.channels, angles, "group_delay", [&](std::size_t channel, double angle) {
     const CirclePoint point = circle_point(view, channel, angle);
     if (point.A == 0.0 || point.N == 0.0) return std::numeric_limits<double>::quiet_NaN();
-    return point.log_slope().real();
+    return point.delay();
   });
 }
 

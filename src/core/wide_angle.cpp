@@ -1,13 +1,18 @@
 #include "core/wide_angle.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 
 namespace rtf {
 
+double angle_rounding(double angle) {
+  return std::min(0.5 * std::numeric_limits<double>::epsilon() * std::abs(angle), 1e-8);
+}
+
 WideComplex wide_point(double angle) {
-  const double rounding = 0.5 * std::numeric_limits<double>::epsilon() * std::abs(angle);
+  const double rounding = angle_rounding(angle);
   const double cosine = std::cos(angle), sine = std::sin(angle);
   if (std::abs(sine) <= rounding) return {cosine, 0.0};
   if (std::abs(cosine) <= rounding) return {0.0, sine};

@@ -9,4 +9,7 @@ namespace rtf {
 // of pi / 2 that multiple is meant: there poles on an axis are met, and H may be real. Beyond 8 in modulus, in double.
 WideComplex wide_point(double angle);
 
+// Half an ulp; of angles whose ulp is no rounding of a multiple of pi / 2, nothing is meant.
+double angle_rounding(double angle);
+
 }  // namespace rtf

@@ -5,6 +5,7 @@
 #include "core/arguments.h"
 #include "core/conditioning.h"
 #include "core/carver.h"
+#include "core/file_errors.h"
 #include "core/polynomial.h"
 #include "cpu/recurrence.h"
 #include "rtf/correction.h"
@@ -67,6 +68,7 @@ std::vector<double> by_division(const TransferFunction& tf, std::size_t length, 
 std::vector<double> exact_kernel(const TransferFunction& tf, std::size_t length, KernelMethod method) {
   validate(tf, "exact_kernel");
   if (length == 0) fail(ErrorCode::argument, "exact_kernel", "length is 0; it must be at least 1");
+  require_kernel_memory("exact_kernel", tf.channels, length);
   if (method == KernelMethod::automatic && tf.order <= recurrence_order) method = KernelMethod::recurrence;
   std::vector<double> kernel =
       method == KernelMethod::recurrence ? by_recurrence(tf, length) : by_division(tf, length, method);

@@ -125,7 +125,7 @@ FilterPlan<T>::FilterPlan(const TransferFunction& tf, std::size_t batch_, std::s
   made->bound = recurrence_bound(condition(tf, length));
   if (!(made->bound <= refused_bound))
     fail(ErrorCode::unstable, "filter",
-         "over {} samples rounding would grow to {:.1e} (at most {:.0e} is allowed): a pole lies outside the unit "
+         "over {} samples rounding may grow to {:.1e} (at most {:.0e} is allowed): a pole lies outside the unit "
          "circle or "
          "the denominator is ill-conditioned",
          length, made->bound, refused_bound);

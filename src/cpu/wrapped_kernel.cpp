@@ -7,6 +7,7 @@
 
 #include "core/arguments.h"
 #include "core/carver.h"
+#include "core/file_errors.h"
 #include "core/fft.h"
 #include "core/polynomial.h"
 #include "cpu/wrapped_kernel_lanes.h"
@@ -179,6 +180,7 @@ void wrapped_kernel_vjp(const WrappedKernelPlan& plan, const CoefficientsView& t
 
 std::vector<double> wrapped_kernel(const TrainedTransferFunction& trained) {
   validate(trained, "wrapped_kernel");
+  require_kernel_memory("wrapped_kernel", trained.channels, trained.length);
   const WrappedKernelPlan plan(trained.channels, trained.groups, trained.order, trained.length);
   Executor& executor = default_executor();
   const Workspace workspace(plan.workspace_bytes(executor));

@@ -213,7 +213,8 @@ FilterValue read_filter(const std::string& operation, const PackedFilter& from) 
     auto* tf = std::get_if<TransferFunction>(&one.filter);
     if (one.rows || (!found && !tf))
       refuse(operation,
-             fmt::format("channel {} of the list is a {} of several channels, or a trained one", c, list[c].first));
+             fmt::format("channel {} of the list is a {} {}; a list has plain filters of one channel each", c,
+                         list[c].first, one.rows ? "of several channels" : "filter"));
     if (found) systems.push_back(std::move(found->front()));
     if (tf) plain.push_back(std::move(*tf));
   }

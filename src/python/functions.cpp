@@ -65,8 +65,7 @@ Out convolve(const In<T>& x, const In<T>& kernel, bool bidirectional) {
 Out kernel(const PackedFilter& from, std::size_t length, const std::string& method) {
   const RunnableValue value = read_runnable("kernel", from);
   const auto found = computing("kernel", [&] {
-    require_memory(static_cast<double>(channels_of(value.filter)) * static_cast<double>(length),
-                   fmt::format("a kernel of {} samples", length));
+    require_kernel_memory("kernel", channels_of(value.filter), length);
     return kernel_of(value.name, value.filter, length, method);
   });
   return to_numpy(found, value.shape(length));

@@ -32,8 +32,12 @@ std::optional<std::vector<Form>> convert_channels(const TransferFunction& tf, Ex
 
 }  // namespace
 
-void round_to_float32(Realization& realization) {
-  const auto narrow = [](double& value) { value = rounded_to_float32(value); };
+bool round_to_float32(Realization& realization) {
+  bool finite = true;
+  const auto narrow = [&](double& value) {
+    value = rounded_to_float32(value);
+    finite = finite && std::isfinite(value);
+  };
   if (auto* tf = std::get_if<TransferFunction>(&realization)) {
     for (auto* values : {&tf->a, &tf->b, &tf->h0}) std::for_each(values->begin(), values->end(), narrow);
   } else if (auto* sos = std::get_if<std::vector<SecondOrderSections>>(&realization)) {
@@ -43,9 +47,15 @@ void round_to_float32(Realization& realization) {
     for (Modal& channel : std::get<std::vector<Modal>>(realization)) {
       narrow(channel.h0);
       for (auto* values : {&channel.poles, &channel.residues})
-        for (auto& value : *values) value = {rounded_to_float32(value.real()), rounded_to_float32(value.imag())};
+        for (auto& value : *values) {
+          double re = value.real(), im = value.imag();
+          narrow(re);
+          narrow(im);
+          value = {re, im};
+        }
     }
   }
+  return finite;
 }
 
 bool poles_inside(const Realization& realization) {

@@ -17,7 +17,8 @@ std::optional<Realization> in_form(const TransferFunction& tf, const std::string
 // a0 = 1 in every section, and as many sections in every channel.
 std::vector<SecondOrderSections> alike(std::vector<SecondOrderSections> channels);
 
-void round_to_float32(Realization& realization);
+// Whether all numbers are still finite.
+bool round_to_float32(Realization& realization);
 
 // Of the numbers as they are: rounding may have moved a pole out.
 bool poles_inside(const Realization& realization);

@@ -119,13 +119,13 @@ struct Attempt {
   RealizationTrial trial;
 };
 
-// Nothing where the form does not exist or rounding moved a pole out.
+// Nothing where the form does not exist, or rounding moved a pole out or a number past the largest.
 Attempt attempt(const std::optional<Realization>& form, const char* name, DataType precision,
                 const RealizeOptions& options, const Reference& reference) {
   Attempt made{{}, {name, precision, infinity, {}}};
   if (!form) return made;
   made.layer = {*form, precision};
-  if (precision == DataType::f32) round_to_float32(made.layer.realization);
+  if (precision == DataType::f32 && !round_to_float32(made.layer.realization)) return made;
   if (!poles_inside(made.layer.realization)) return made;
   made.trial.error = made.layer.error = options.precision == DataType::f32 ? measure<float>(made.layer, reference)
                                                                            : measure<double>(made.layer, reference);
@@ -140,12 +140,17 @@ Attempt attempt(const std::optional<Realization>& form, const char* name, DataTy
          "the layer has no {} form: some of its poles are too close to each other; another realization is needed",
          trials[0].name);
   if (!std::isfinite(best.layer.error))
-    fail(ErrorCode::unsupported, operation,
-         "no realization holds the layer: rounding its numbers moves a pole out of the circle");
+    fail(
+        ErrorCode::unsupported, operation,
+        "no realization holds the layer: rounding its numbers moves a pole out of the circle, or they are too large or "
+        "too small for it");
   fail(ErrorCode::unsupported, operation,
        "no realization holds the layer: the best is off by {:.2e} of the kernel's largest value in {}, the bound is "
-       "{:.0e}",
-       best.layer.error, name(best.layer.precision), allowed);
+       "{:.0e}{}",
+       best.layer.error, name(best.layer.precision), allowed,
+       allowed < best.layer.error && best.layer.error <= default_bound(DataType::f32)
+           ? "; that of precision f32 is 1e-05"
+           : "");
 }
 
 Realized choose(const TransferFunction& tf, const Reference& reference, const RealizeOptions& options,
@@ -230,6 +235,13 @@ Realized realize(const TrainedTransferFunction& trained, const RealizeOptions& o
 
 namespace {
 
+// Until the answer of the slowest pole to an impulse is a thousandth of what it was, but no longer than takes a moment.
+std::size_t ringing(double radius) {
+  constexpr double longest = 65536;
+  const double samples = radius < 1 ? std::log(1e-3) / std::log(std::max(radius, 0.5)) : longest;
+  return static_cast<std::size_t>(std::ceil(std::min(samples, longest)));
+}
+
 // Nothing where they do not hold the channels, or no recurrence holds them.
 std::optional<Realized> realize_coefficients(std::span<const System> channels, std::size_t length, DataType precision,
                                              Executor& executor) {
@@ -267,6 +279,7 @@ Realized realize(std::span<const System> channels, std::size_t length, DataType 
            pole_radius(channels[c]));
     radius = std::max(radius, pole_radius(channels[c]));
   }
+  length = std::max(length, ringing(radius));
   if (auto found = realize_coefficients(channels, length, precision, executor)) return *std::move(found);
   std::vector<SecondOrderSections> sections(channels.size());
   std::vector<double> kernels(channels.size() * length);

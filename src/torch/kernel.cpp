@@ -31,12 +31,8 @@ at::ScalarType kernel_type(const Tensor& b) { return b.scalar_type() == at::kDou
 // The length of kernels that can be held.
 std::size_t kernel_length(const char* operation, const Tensor& b, int64_t length) {
   const std::size_t samples = length_of(operation, length);
-  call([&] {
-    part_of(operation, [&] {
-      require_memory(static_cast<double>(b.size(0)) * static_cast<double>(samples),
-                     "a kernel of " + std::to_string(samples) + " samples");
-    });
-  });
+  const auto rows = static_cast<std::size_t>(b.size(0));
+  call([&] { require_kernel_memory(operation, rows, samples); });
   return samples;
 }
 

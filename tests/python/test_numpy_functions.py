@@ -111,7 +111,20 @@ def test_sections_of_a_narrow_filter():
     assert np.abs(rtf.kernel(rtf.SecondOrderSections(sos), length=500) - expected).max() < 1e-12 * np.abs(expected).max()
 
 
+@pytest.mark.parametrize("design", [(24, 0.001), (20, 1e-4), (30, 1e-3), (40, 0.02)])
+def test_factors_of_a_high_pass(design):
+    """All its zeros are at 1: poles that were not met by as many would be integrators, one after the other."""
+    sos = signal.butter(*design, "high", output="sos")
+    expected = signal.sosfilt(sos, np.eye(1, 10000)[0])
+    kernel = rtf.kernel(rtf.ZeroPoleGain(*signal.butter(*design, "high", output="zpk")), length=10000)
+    assert np.abs(kernel - expected).max() < 1e-10 * np.abs(expected).max()
+
+
 REFUSED = {
+    "wrapping past memory": (lambda: rtf.wrap(rtf.TransferFunction(np.full((2048, 1), -0.5), np.ones((2048, 1)), np.zeros(2048)), 2**53),
+                             "[rtf::wrap] a kernel of 9007199254740994 samples needs"),
+    "a kernel past memory": (lambda: rtf.correct(rtf.TrainedTransferFunction([-0.5], [1], 0, 2**53)), "[rtf::correct] a kernel of 9007199254740992 samples"),
+    "a list of trained ones": (lambda: rtf.correct([rtf.TrainedTransferFunction([-0.5], [1], 0, 8)]), "channel 0 of the list is a trained filter; a list has plain"),
     "no length": (lambda: rtf.kernel([-0.5], [1], 0, length=0), "length is 0; at least 1"),
     "half a length": (lambda: rtf.kernel([-0.5], [1], 0, length=2.5), "length is 2.5; a whole number"),
     "a huge kernel": (lambda: rtf.kernel([-0.5], [1], 0, length=10**14), "GB of memory"),

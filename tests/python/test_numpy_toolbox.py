@@ -79,6 +79,40 @@ def test_group_delay_equals_scipy(seed):
     assert rtf.group_delay(f.a, f.b, f.h0, points=5)[1].shape == (1, 5)
 
 
+@pytest.mark.parametrize("taps", [3, 5, 8, 16, 64, 100])
+def test_the_group_delay_next_to_zeros(taps):
+    """The angles of the grid are those of zeros but for their rounding: there it is nan, or the delay all the same."""
+    delay = rtf.group_delay([1.0], np.ones(taps))[1]
+    assert np.nanmax(np.abs(delay - (taps - 1) / 2)) < 1e-9
+    assert np.isnan(delay).sum() <= taps // 2
+
+
+@pytest.mark.parametrize("design", [signal.ellip(8, 0.5, 60, 0.3, output="zpk"), signal.cheby2(9, 60, 0.4, output="zpk")])
+def test_the_group_delay_at_zeros_of_designs(design):
+    """Half a sample for each zero on the circle, whatever the form, and what the poles add."""
+    zeros, poles, _ = design
+    angles = np.sort(np.concatenate((np.abs(np.angle(zeros)), np.linspace(0.01, 3, 50))))
+    wanted = -len(zeros) / 2 - sum(np.real(z / (z - p)) * -1 for p in poles for z in [np.exp(1j * angles)])
+    for filter in (rtf.ZeroPoleGain(*design), rtf.SecondOrderSections(signal.zpk2sos(*design)),
+                   rtf.PolynomialRatio(*signal.zpk2tf(*design))):  # fmt: skip
+        delay = rtf.group_delay(filter, points=angles)[1]
+        assert np.isnan(delay).sum() <= len(zeros)
+        assert np.nanmax(np.abs(delay - wanted)) < 1e-3 * wanted.max()
+
+
+def test_poles_of_any_size():
+    np.testing.assert_allclose(rtf.poles([1, 1e160, 1]), [-1e160, -1e-160], rtol=1e-3)  # the second is next to the smallest double
+    np.testing.assert_allclose(np.abs(rtf.poles([1, 1e-170, 0, 1e-310])), 3 * [1e-310 ** (1 / 3)], rtol=1e-9)
+    np.testing.assert_allclose(rtf.poles([1e-200, 1e-200, 1]), [-0.5 + 1e100j, -0.5 - 1e100j], rtol=1e-12)
+
+
+def test_angles_of_any_size():
+    """Beyond what a multiple of pi / 2 is rounded by, an angle is what it is."""
+    angles = np.array([1e3, 1e9, 1e20])
+    found = rtf.freqz([1, 0.5], [1.0], points=angles)[1]
+    np.testing.assert_allclose(found, 1 / (1 + 0.5 * np.exp(-1j * angles)), rtol=1e-12)
+
+
 def test_responses_of_factors():
     sos = signal.butter(12, 0.02, output="sos")
     w, expected = signal.sosfreqz(sos, 64)
@@ -239,6 +273,9 @@ REFUSED = {
     "five numbers a section": (lambda: rtf.convert(rtf.SecondOrderSections([[1.0] * 5]), "tf"), "(sections, 6)"),
     "matrices of other sizes": (lambda: rtf.convert(rtf.StateSpace(np.eye(2), [1.0], [1, 1], 0), "tf"), "B of a ss has shape (1)"),
     "text": (lambda: rtf.convert(rtf.ZeroPoleGain([], ["a"], 1), "tf"), "poles has numbers of type"),
+    "ragged points": (lambda: rtf.freqz([1], [1], points=[[1], [1, 2]]), "points has rows of different lengths"),
+    "more points than memory": (lambda: rtf.freqz([1], [1], points=2**53), "[rtf::freqz] a circle of 9007199254740992 points needs"),
+    "an array as an order": (lambda: rtf.fit(2, np.arange(30.0)), "order is a ndarray; a whole number"),
     "no points": (lambda: rtf.freqz([1], [1], points=0), "points is 0"),
     "angles of the whole": (lambda: rtf.freqz([1], [1], points=[0.1], whole=True), "whole is for a number"),
     "no samples": (lambda: rtf.fit([], 2), "shape (0)"),
