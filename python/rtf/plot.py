@@ -12,6 +12,8 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.cbook import normalize_kwargs
+from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from . import functions, toolbox
@@ -24,7 +26,7 @@ __all__ = ["group_delay", "impulse", "magnitude", "overview", "phase", "pole_zer
 _STEMS = 100
 """Up to so many samples of one channel are drawn apart."""
 _DECIBELS = 100.0
-"""So far down a magnitude is shown: a zero on the circle goes down without end."""
+"""So far below its peak a magnitude is shown: a zero on the circle goes down without end."""
 _REACH = 2.5
 """Poles and zeros farther out are counted instead of drawn: one zero at 1000 would leave a dot of all else."""
 _SAME = 1e-6
@@ -61,7 +63,7 @@ def impulse(
     axes = _axes(ax, "sample", "impulse response")
     apart = values.ndim == 1 and length <= _STEMS
     if apart:
-        style = {"marker": "o", "linestyle": "", "markersize": 4} | style
+        style = {"marker": "o", "linestyle": "", "markersize": 4} | normalize_kwargs(style, Line2D)
     (*_, last) = axes.plot(np.arange(length), values.T, **style)
     if apart:
         axes.vlines(np.arange(length), 0, values, color=last.get_color(), linewidth=1)
@@ -95,11 +97,8 @@ def magnitude(
     angles, response = responses.freqz(given(a), b, h0, points=points)
     with np.errstate(divide="ignore"):
         decibels = 20 * np.log10(np.abs(_array(response)))
-    axes = _curves(angles, decibels, "magnitude in dB", points, ax, style)
-    shown = decibels[np.isfinite(decibels)]
-    if shown.size and decibels.min() < shown.max() - _DECIBELS:
-        axes.set_ylim(bottom=shown.max() - _DECIBELS)
-    return axes
+    peak = decibels.max(axis=-1, keepdims=True, where=np.isfinite(decibels), initial=-np.inf)
+    return _curves(angles, decibels, "magnitude in dB", points, ax, style, floor=peak - _DECIBELS)
 
 
 def phase(
@@ -115,7 +114,7 @@ def phase(
     array([ 0. , -0.5, -1. , -1.5])
     """
     angles, response = responses.freqz(given(a), b, h0, points=points)
-    return _curves(angles, np.unwrap(np.angle(_array(response))) / np.pi, "phase / π", points, ax, style)
+    return _curves(angles, _unwrapped(_array(response)) / np.pi, "phase / π", points, ax, style)
 
 
 def group_delay(
@@ -167,6 +166,7 @@ def pole_zero(
     if zeros and (b is not None or is_form(a)):
         marks["o"] = _zeros(a, b, h0)
     axes = _axes(ax, "real part", "imaginary part")
+    style = normalize_kwargs(style, Line2D)
     turn = np.linspace(0, 2 * np.pi, 361)
     axes.plot(np.cos(turn), np.sin(turn), color="0.7", linewidth=0.8, zorder=0)
     within = [roots[np.abs(roots) <= _REACH] for roots in marks.values()]
@@ -215,6 +215,15 @@ def _array(values: Any) -> NDArray[Any]:
     return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
 
 
+def _unwrapped(response: NDArray[Any]) -> NDArray[Any]:
+    """The phase, nan where the response is not finite: `np.unwrap` would spread that over all that follows."""
+    phase = np.where(np.isfinite(response), np.angle(response), np.nan)
+    for row in np.atleast_2d(phase):
+        there = np.isfinite(row)
+        row[there] = np.unwrap(row[there])
+    return phase
+
+
 def _roots(found: Any) -> NDArray[Any]:
     """All of them in one row, out of the arrays of several channels."""
     return np.concatenate([_array(one).ravel() for one in found]) if isinstance(found, list) else _array(found).ravel()
@@ -246,12 +255,17 @@ def _axes(ax: Axes | None, x: str, y: str) -> Axes:
     return axes
 
 
-def _curves(angles: Any, values: NDArray[Any], name: str, points: Any, ax: Axes | None, style: dict[str, Any]) -> Axes:
-    """Over the angle, with a grid to read them by."""
+def _curves(
+    angles: Any, values: NDArray[Any], name: str, points: Any, ax: Axes | None, style: dict[str, Any], floor: Any = -np.inf
+) -> Axes:
+    """Over the angle, with a grid to read them by. Limits stay automatic, where what lies below `floor` does not count."""
     axes = _axes(ax, "angle / π", name)
-    axes.plot(_array(angles) / np.pi, values.T, **style)
+    lines = axes.plot(_array(angles) / np.pi, np.maximum(values, floor).T, **style)
+    for line, row in zip(lines, np.atleast_2d(values), strict=True):
+        line.set_ydata(row)  # matplotlib keeps the limits of what was there before
     if np.ndim(points) == 0:
-        axes.set_xlim(0, 1)
+        axes.set_xmargin(0)
+        axes.update_datalim([(0, 0), (1, 0)], updatey=False)
     axes.grid(color="0.9", linewidth=0.6)
     axes.set_axisbelow(True)
     return axes

@@ -1,5 +1,6 @@
 """What is drawn, against SciPy."""
 
+import itertools
 import subprocess
 import sys
 
@@ -37,6 +38,12 @@ def ways(f):
 
 def drawn(line):
     return line.get_xdata() + 1j * line.get_ydata()
+
+
+def window(*spans):
+    """Limits that show all of them, with matplotlib's margin."""
+    low, high = min(low for low, _ in spans), max(high for _, high in spans)
+    return low - 0.05 * (high - low), high + 0.05 * (high - low)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -109,8 +116,91 @@ def test_multiplicities_are_numbered():
 def test_a_zero_on_the_circle_leaves_the_rest_to_be_seen():
     axes = rtf.plot.magnitude([1], [1, -1], points=8)  # its zero is at angle 0
     assert axes.lines[0].get_ydata()[0] == -np.inf
-    low, high = axes.get_ylim()
-    assert low == pytest.approx(20 * np.log10(abs(1 - np.exp(-7j * np.pi / 8))) - 100)
+    peak = 20 * np.log10(abs(1 - np.exp(-7j * np.pi / 8)))
+    assert axes.get_ylim() == pytest.approx(window((peak - 100, peak)))
+
+
+@pytest.mark.parametrize(("order", "edge"), [(8, 0.3), (24, 0.05)])
+def test_what_is_hidden_takes_no_room(order, edge):
+    """These go down to hundreds of decibels below what is shown; their data stay whole."""
+    axes = rtf.plot.magnitude(rtf.ZeroPoleGain(*signal.butter(order, edge, output="zpk")))
+    assert axes.get_ylim() == pytest.approx(window((-100, 0)))
+    assert axes.lines[0].get_ydata().min() < -300
+    assert axes.get_xlim() == (0, 1)
+
+
+@pytest.mark.parametrize("order", itertools.permutations(range(3)))
+def test_filters_are_compared_in_one_axes(order):
+    """Whatever their order, all are seen, and so are the curves and limits of the caller."""
+    b, a = signal.butter(8, 0.3)
+    filters = [((a, b), (-100, 0)), ((a, 1000 * b), (-40, 60)), (([1.0], [1e-9]), (-180, -180))]
+    _, (axes, mixed, fixed) = plt.subplots(1, 3)
+    mixed.plot([0.5, 1.5], [80, 90])
+    fixed.set(xlim=(0, 0.5), ylim=(-3, 1))
+    for k, last in enumerate(order):
+        for one in (axes, mixed, fixed):
+            rtf.plot.magnitude(*filters[last][0], ax=one)
+        spans = [filters[i][1] for i in order[: k + 1]]
+        if len({*itertools.chain(*spans)}) > 1:  # of a level line alone matplotlib makes the window
+            assert axes.get_ylim() == pytest.approx(window(*spans))
+        assert mixed.get_ylim() == pytest.approx(window(*spans, (80, 90)))
+    assert (axes.get_xlim(), mixed.get_xlim()) == ((0, 1), (0, 1.5))
+    assert (fixed.get_xlim(), fixed.get_ylim()) == ((0, 0.5), (-3, 1))
+    # What the caller adds later does not bring back what is hidden.
+    axes.plot([0.2, 0.3], [100, 100])
+    assert axes.get_ylim() == pytest.approx(window((-180, 100)))
+
+
+def test_a_response_that_is_nowhere_above_zero():
+    axes = rtf.plot.magnitude([1.0], [0.0])
+    assert (axes.lines[0].get_ydata() == -np.inf).all()
+    rtf.plot.magnitude([1.0], [1.0, 0.5], ax=axes)
+    assert axes.get_ylim() == pytest.approx(window(20 * np.log10([0.5, 1.5])), abs=0.01)
+
+
+def test_points_without_a_response_leave_the_others():
+    """A moving sum as a recurrence, 0 / 0 at angle 0."""
+    summing = [1, -1.0], [1, 0, 0, 0, 0, 0, 0, 0, -1.0]
+    angles = np.arange(512) * np.pi / 512
+    inside = np.arange(1, 512) % 128 != 0  # between the zeros, where the phase jumps
+    expected = np.angle(np.exp(1j * np.outer(angles, -np.arange(8))).sum(1))
+    overview = rtf.plot.overview(*summing)
+    for axes in (rtf.plot.phase(*summing), overview[1, 1]):
+        phase = axes.lines[0].get_ydata() * np.pi
+        assert np.isnan(phase[0])
+        turns = (phase - expected)[1:][inside] / (2 * np.pi)
+        np.testing.assert_allclose(turns, turns.round(), atol=1e-9)
+        np.testing.assert_allclose(phase[1:128], expected[1:128], atol=1e-9)
+        assert abs(np.diff(phase[1:])).max() <= np.pi + 1e-9
+    for axes in (rtf.plot.magnitude(*summing), overview[0, 1]):
+        assert np.isnan(axes.lines[0].get_ydata()[0])
+        peak = 20 * np.log10(abs(np.exp(1j * angles[1] * np.arange(8)).sum()))
+        assert axes.get_ylim() == pytest.approx(window((peak - 100, peak)))
+
+
+def test_a_pole_on_the_circle_has_no_phase():
+    """Nor does it take that of another row."""
+    poles = [0.5, 1.0]
+    rows = rtf.TransferFunction([[-pole] for pole in poles], [[1.0], [1.0]], [0.0, 0.0])
+    for pole, line in zip(poles, rtf.plot.phase(rows, points=16).lines, strict=True):
+        circle = np.exp(1j * np.pi * line.get_xdata()[1:])
+        np.testing.assert_allclose(line.get_ydata()[1:], np.unwrap(np.angle(1 / (circle - pole))) / np.pi, atol=1e-12)
+        assert np.isnan(line.get_ydata()[0]) == (pole == 1)
+    axes = rtf.plot.magnitude(rows, points=16)
+    assert [line.get_ydata()[0] for line in axes.lines] == [pytest.approx(20 * np.log10(2)), np.inf]
+    assert np.isfinite(axes.get_ylim()).all()
+
+
+def test_short_names_of_styles():
+    (line, *_) = rtf.plot.impulse([1, -0.5], [1], ls="-", ms=10, c="red").lines
+    assert (line.get_linestyle(), line.get_markersize(), line.get_color(), line.get_marker()) == ("-", 10, "red", "o")
+    marks = rtf.plot.pole_zero([1, -0.5], [1], c="red", mfc="blue", ms=9).lines[-2:]
+    for mark, marker in zip(marks, "xo", strict=True):
+        assert (mark.get_color(), mark.get_markerfacecolor(), mark.get_markersize()) == ("red", "blue", 9)
+        assert (mark.get_marker(), mark.get_linestyle()) == (marker, "None")
+    for function in (rtf.plot.magnitude, rtf.plot.phase, rtf.plot.group_delay):
+        (line,) = function([1, -0.5], [1], ls=":", lw=3).lines
+        assert (line.get_linestyle(), line.get_linewidth()) == (":", 3)
 
 
 def test_into_axes_that_are_there():
@@ -170,7 +260,7 @@ import rtf
 print(rtf.lfilter([1.0], [1], [1]))
 try:
     rtf.plot
-except AttributeError as error:
+except ImportError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
