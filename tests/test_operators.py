@@ -468,6 +468,10 @@ def test_norms_add_a_residual_and_move_averages(torch_ops):
         added, *same = backward(dy, x, weight, *found[1:], more_dx=residual)
         torch.testing.assert_close(added, plain + residual, rtol=1e-12, atol=1e-12)
         assert all(torch.equal(a, b) for a, b in zip(rest, same))
+        none = torch.zeros(0, dtype=torch.float64)
+        for gradient in (dy, dy.clone().requires_grad_()):  # the second by differentiable operations
+            with pytest.raises(ValueError, match=rf"\[rtf::{norm}_backward\] the mean has shape"):
+                backward(gradient, x, weight, none, none)
 
 
 def test_a_generator_moved_on_before_the_gradient_is_refused(torch_ops):

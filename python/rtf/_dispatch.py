@@ -31,19 +31,28 @@ def has_tensor(values: Iterable[Any]) -> bool:
 def given(value: Any, *, wide: bool = False) -> Any:
     """What the functions take: a layer's filter in place of the layer. `wide` has its constraint computed in float64, as
     the recurrence of a layer has."""
-    if isinstance(value, type):
+    if not _is_layer(value):
         return value
     if wide and hasattr(value, "wide_transfer_function"):
         return value.wide_transfer_function()
-    return value.transfer_function() if hasattr(value, "transfer_function") else value
+    return value.transfer_function()
+
+
+def _is_layer(value: Any) -> bool:
+    # Numbers first: hasattr of a symbol is more than torch.compile can trace.
+    return not isinstance(value, int | float | type) and hasattr(value, "transfer_function")
 
 
 def running(operation: str, value: Any) -> Any:
     """What is run sample by sample: of a layer its filter, in float64."""
-    layer = hasattr(value, "transfer_function") and not isinstance(value, type)
-    if layer and (getattr(value, "bdir", False) or getattr(value, "bidirectional", False)):
-        raise ValueError(f"[rtf::{operation}] a bidirectional layer has no recurrence: it sees the whole sequence")
+    refuse_two_directions(operation, value)
     return given(value, wide=True)
+
+
+def refuse_two_directions(operation: str, value: Any) -> None:
+    """Of a layer with two directions."""
+    if _is_layer(value) and (getattr(value, "bdir", False) or getattr(value, "bidirectional", False)):
+        raise ValueError(f"[rtf::{operation}] a bidirectional layer has no recurrence: it sees the whole sequence")
 
 
 def tensors_too(function: Callable[P, R]) -> Callable[P, R]:
@@ -51,6 +60,9 @@ def tensors_too(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> R:
+        if function.__name__ == "lfilter":  # the others look at the filters of both directions
+            for value in (*args, *kwargs.values()):
+                refuse_two_directions("lfilter", value)
         args = tuple(given(value) for value in args)
         kwargs = {name: given(value) for name, value in kwargs.items()}
         if has_tensor(args) or has_tensor(kwargs.values()):
@@ -94,11 +106,14 @@ def first_line(error: Exception) -> str:
 def named_array(operation: str, name: str, value: Any) -> NDArray[Any]:
     """The same, or one clear line."""
     try:
-        return as_array(value)
+        found = as_array(value)
     except (RuntimeError, TypeError, ValueError) as error:  # PyTorch's and NumPy's, which do not say of what
         why = first_line(error)
-        found = "has rows of different lengths" if "inhomogeneous" in why else f"cannot be read ({why})"
-        raise ValueError(f"[rtf::{operation}] {name} {found}; an array is needed") from None
+        what = "has rows of different lengths" if "inhomogeneous" in why else f"cannot be read ({why})"
+        raise ValueError(f"[rtf::{operation}] {name} {what}; an array is needed") from None
+    if found.dtype == object and found.ndim == 0:
+        raise ValueError(f"[rtf::{operation}] {name} is a {type(value).__name__}; an array is needed")
+    return found
 
 
 def samples(operation: str, name: str, value: Any) -> NDArray[Any]:
@@ -134,7 +149,8 @@ def count(operation: str, name: str, value: Any, lowest: int = 1) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        raise ValueError(f"[rtf::{operation}] {name} is {value!r}; a whole number is needed") from None
+        found = repr(value) if isinstance(value, str | float | None) else f"a {type(value).__name__}"
+        raise ValueError(f"[rtf::{operation}] {name} is {found}; a whole number is needed") from None
     if number < lowest:
         raise ValueError(f"[rtf::{operation}] {name} is {number}; at least {lowest} is needed")
     if number > _LARGEST:

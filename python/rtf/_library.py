@@ -10,8 +10,9 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 
 from . import _core
+from ._dispatch import count
 
-__all__ = ["constant_in_graphs", "ops"]
+__all__ = ["constant_in_graphs", "count_or_symbol", "ops"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -21,6 +22,11 @@ def constant_in_graphs(function: Callable[P, R]) -> Callable[P, R]:
     """`torch.compiler.assume_constant_result`, whose first use imports the compiler: seconds."""
     setattr(function, "_dynamo_marked_constant", True)  # noqa: B010
     return function
+
+
+def count_or_symbol(operation: str, name: str, value: int, lowest: int = 1) -> int:
+    """`count`, or in what is compiled the value as it is, a symbol perhaps."""
+    return value if torch.compiler.is_compiling() else count(operation, name, value, lowest)
 
 
 def _load() -> None:

@@ -51,6 +51,8 @@ def export_layer(layer: nn.Module, file: str, *options: Unpack[Options]) -> tupl
 
 def _write(found: _core.ModelExport, frozen: nn.Module) -> float:
     wanted = called("export", frozen.cpu().double(), torch.from_numpy(found.input()))
+    if not isinstance(wanted, Tensor):
+        _refuse(f"the answer of a {type(frozen).__name__} is of type {type(wanted).__name__}, not a tensor")
     return found.write(_numbers("the answer", wanted))
 
 

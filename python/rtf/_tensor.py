@@ -23,13 +23,12 @@ from ._dispatch import (
     check_filter,
     check_given,
     check_lfilter,
-    count,
     flag,
     has_tensor,
     is_form,
     samples,
 )
-from ._library import ops
+from ._library import count_or_symbol, ops
 from .forms import NAMES, Array, Filter, PolynomialRatio, TrainedTransferFunction, TransferFunction
 
 Coefficients = tuple[Tensor, Tensor, Tensor | None]
@@ -95,19 +94,23 @@ def _real(operation: str, name: str, value: Any, device: torch.device) -> Tensor
         return torch.stack([one.double() for one in parts])
     if not isinstance(value, Tensor) and not torch.compiler.is_compiling():
         value = samples(operation, name, value)  # refuses in the words of the other half
-    found = torch.as_tensor(value, dtype=None if isinstance(value, Tensor | np.ndarray) else torch.float64, device=device)
+    if isinstance(value, np.ndarray):
+        found = torch.as_tensor(_plain(value), device=device)
+    else:
+        found = torch.as_tensor(value, dtype=None if isinstance(value, Tensor) else torch.float64, device=device)
     if found.is_complex():
         raise ValueError(f"[rtf::{operation}] {name} has numbers of type {found.dtype}; real ones are needed")
     return found if found.is_floating_point() else found.double()
 
 
+def _plain(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """What PyTorch takes: it warns of arrays that are read-only, and refuses steps backwards, of a single number too."""
+    return array if array.flags.writeable and min(array.strides, default=0) >= 0 else array.copy()
+
+
 def _computed(x: Tensor) -> Tensor:
     """Samples as the operators take them: float16 is computed in float32."""
     return x.float() if x.dtype == torch.float16 else x
-
-
-def _count(operation: str, name: str, value: int) -> int:
-    return value if torch.compiler.is_compiling() else count(operation, name, value)  # it may be a symbol there
 
 
 def _called(operation: str, operator: Callable[..., R], *args: Any) -> R:
@@ -174,8 +177,8 @@ def lfilter(x: Any, a: Any, b: Any = None, h0: Any = None, zi: Any = None, retur
 
 def kernel(a: Any, b: Any = None, h0: Any = None, *, length: int, method: str = "auto") -> Tensor:
     check_given("kernel", a, b, h0)
-    length = _count("kernel", "length", length)
-    trained = _count("kernel", "length", a.length) if isinstance(a, TrainedTransferFunction) else None
+    length = count_or_symbol("kernel", "length", length)
+    trained = count_or_symbol("kernel", "length", a.length) if isinstance(a, TrainedTransferFunction) else None
     found: Coefficients | None = None
     if method in ("auto", "wrapped"):
         found = _rational("kernel", a, b, h0) if trained is None else _coefficients("kernel", *a[:3])
@@ -221,7 +224,7 @@ def _between(operation: str, filter: Any, form: type[Any], length: int) -> tuple
     check_filter(operation, filter)
     if type(filter) is not form:
         raise ValueError(f"[rtf::{operation}] the filter is not an rtf.{form.__name__}")
-    length = _count(operation, "length", length)
+    length = count_or_symbol(operation, "length", length)
     found = _coefficients(operation, filter.a, filter.b, filter.h0)
     a, b, h0 = _called(operation, ops.rational, *found)
     b, h0 = _called(operation, getattr(ops, operation), a, b, h0, length)
@@ -239,7 +242,7 @@ def wrap(filter: TransferFunction, length: int) -> TrainedTransferFunction:
 
 def _grid(operation: str, points: Any, whole: bool, device: torch.device) -> Tensor:
     """The angles that `points` and `whole` stand for."""
-    if not isinstance(points, Tensor | list | tuple) and getattr(points, "ndim", 0) == 0:
+    if isinstance(points, int) or (not isinstance(points, Tensor | list | tuple) and getattr(points, "ndim", 0) == 0):
         if torch.compiler.is_compiling():  # the same numbers, by what can be traced
             step: float = (2 if whole else 1) * math.pi / points
             return torch.arange(points, dtype=torch.float64, device=device) * step

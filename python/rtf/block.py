@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ._library import ops
-from .layer import RTF
+from .layer import RTF, wide
 
 if TYPE_CHECKING:
     from .sequence_model import SequenceModel
@@ -128,5 +128,5 @@ class Block(nn.Module):
             z, bias = self.output.product(g), self.output.bias  # glu adds it, which saves a pass over twice the channels
         else:
             z = self.output(g)
-        gated: Tensor = ops.glu(z, residual, p, generator, site, self.tie_dropout, bias=bias)
+        gated: Tensor = ops.glu(wide(z), residual, p, generator, site, self.tie_dropout, bias=bias)
         return gated

@@ -68,6 +68,9 @@ def load(path: str | os.PathLike[str], *, checkpoint: str = "best") -> SequenceM
         file = file / "checkpoints" / f"{checkpoint}.safetensors"
     if not file.is_file():
         raise FileNotFoundError(f"[rtf::load] {file}: no such file; a run's folder, a checkpoint or an exported model is needed")
+    with file.open("rb") as opened:
+        if opened.read(4) == b"PK\3\4":
+            raise ValueError(f"[rtf::load] {file}: a file of torch.save; load_state_dict of a layer or model takes what torch.load finds in it")
     contents = _core.read_checkpoint(str(file))
     return Stream(file) if contents is None else _model(file, *contents)
 

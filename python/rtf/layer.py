@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numbers
+
 import torch
 from torch import Tensor, nn
 
@@ -28,6 +30,12 @@ def check_choice(module: str, option: str, value: object, choices: tuple[object,
         raise ValueError(f"[rtf::{module}] {option} is '{value}'; expected one of {', '.join(map(str, choices))}")
 
 
+def check_dropout(module: str, name: str, p: object) -> None:
+    """The same for a probability of dropout."""
+    if not isinstance(p, numbers.Real) or not 0 <= float(p) < 1:
+        raise ValueError(f"[rtf::{module}] {name} is {p!r}; a number in [0, 1) is needed")
+
+
 def check_signal(module: str, name: str, x: Tensor, channels: int) -> None:
     """One clear line for what is no signal of so many channels."""
     if not isinstance(x, Tensor) or x.dim() != 3 or x.shape[2] != channels:
@@ -46,7 +54,7 @@ def _largest_filtered_order(device: torch.device) -> int:
     return int(ops.largest_chunked_order(torch.empty(0, device=device))) if device.type == "cuda" else -1
 
 
-def _wide(u: Tensor) -> Tensor:
+def wide(u: Tensor) -> Tensor:
     """float16 in float32, which is what it is computed in."""
     return u.float() if u.dtype == torch.float16 else u
 
@@ -126,8 +134,7 @@ class RTF(nn.Module):
         denominators = count("RTF", "denominators", denominators)
         if channels % denominators != 0:
             raise ValueError(f"[rtf::RTF] {denominators} denominators do not divide {channels} channels")
-        if not 0 <= kernel_dropout < 1:
-            raise ValueError(f"[rtf::RTF] kernel_dropout is {kernel_dropout}; it must be in [0, 1)")
+        check_dropout("RTF", "kernel_dropout", kernel_dropout)
         chosen = {"numerator": numerator, "init": init, "initial_gain": initial_gain, "constraint": constraint}
         for option, choice in chosen.items():
             check_choice("RTF", option, choice, _CHOICES[option])
@@ -213,7 +220,7 @@ class RTF(nn.Module):
         kernel dropout; without it torch's random numbers do. float16 is computed in float32.
         """
         check_signal("RTF", "u", u, self.channels)
-        x = _wide(u)
+        x = wide(u)
         drops = self.training and self.kernel_dropout > 0
         recursive = self.numerator == "exact" and not self.bidirectional and not drops
         y: Tensor
@@ -247,12 +254,12 @@ class RTF(nn.Module):
 
     def prefill(self, at: Realization, u: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """A prompt u (batch, length, channels) of any length: y and the state after it."""
-        y, state = ops.prefill(_wide(u), *at, state)
+        y, state = ops.prefill(wide(u), *at, state)
         return y.to(u.dtype), state
 
     def step(self, at: Realization, u: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """One sample u (batch, channels): y and the next state."""
-        y, state = ops.step(_wide(u), *at, state)
+        y, state = ops.step(wide(u), *at, state)
         return y.to(u.dtype), state
 
     @torch.no_grad()

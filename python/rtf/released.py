@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from ._dispatch import count, flag
-from ._library import ops
+from ._library import count_or_symbol, ops
 from .forms import TrainedTransferFunction
-from .layer import check_signal
+from .layer import check_choice, check_signal
 
 __all__ = ["RTF"]
 
@@ -101,12 +101,9 @@ class RTF(nn.Module):
         num_a = d_model if num_a is None else count("RTF", "num_a", num_a)
         if d_model % num_a != 0:
             raise ValueError(f"[rtf::RTF] num_a is {num_a}; it must divide d_model, {d_model}")
-        if init not in _BOUNDS:
-            raise ValueError(f"[rtf::RTF] init is '{init}'; expected one of {', '.join(_BOUNDS)}")
-        if constraint not in ("no", "l1_montel", None):
-            raise ValueError(f"[rtf::RTF] constraint is '{constraint}'; expected no or l1_montel")
-        if quirks not in ("none", "release"):
-            raise ValueError(f"[rtf::RTF] quirks is '{quirks}'; expected none or release")
+        check_choice("RTF", "init", init, tuple(_BOUNDS))
+        check_choice("RTF", "constraint", "no" if constraint is None else constraint, ("no", "l1_montel"))
+        check_choice("RTF", "quirks", quirks, ("none", "release"))
         bidirectional = flag("RTF", "bidirectional", bidirectional)
         if quirks == "release" and bidirectional and constraint == "l1_montel" and num_a != 1:
             raise ValueError(f"[rtf::RTF] l1_montel with two directions works with num_a = 1 alone there, and num_a is {num_a}; "
@@ -183,7 +180,7 @@ class RTF(nn.Module):
     def get_k(self, L: int | None = None) -> Tensor:
         """The first L samples of the kernels, (d_model, L); with two directions (d_model, 2 L), the second half the
         backward kernels from their end."""
-        length = self.L if L is None else L
+        length = self.L if L is None else count_or_symbol("RTF", "L", L)
         self._check_length(length)
         # The published code asks for the constraint where one was named.
         plain = self.quirks == "release" and not self.constraint_flag
@@ -265,6 +262,8 @@ class RTF(nn.Module):
         `torch.no_grad()`. Without, the recurrence is kept from step to step, unless `get_C` is another. In training mode its
         numbers are compared first; in eval mode what PyTorch does not count, written by way of a parameter's `data` or by a
         fused optimizer, is seen after the next `x_0`, or the next `forward` or `step` with gradients."""
+        if isinstance(u, Tensor) and u.dim() == 2 and x_i.shape != (u.shape[0], self.N, self.D):
+            raise ValueError(f"[rtf::RTF] the state has shape {list(x_i.shape)}; {[u.shape[0], self.N, self.D]} is needed")
         y, x = ops.step(self._numbers(u), *self._recurrence(correct_C), x_i.transpose(1, 2).double())
         if self.quirks == "release" and not (u.requires_grad or x_i.requires_grad):
             x = x.detach()  # there, no parameter has a part in its gradients
@@ -278,6 +277,7 @@ class RTF(nn.Module):
 
     def x_0(self, batch_shape: int, device: torch.device | str | None = None) -> Tensor:
         """The state of a stream that has seen nothing, (batch, state_size, d_model), in the type of the parameters."""
+        batch_shape = count_or_symbol("RTF", "batch_shape", batch_shape, 0)
         self._running = None
         x = torch.zeros(batch_shape, self.D, self.N, dtype=self.ab.dtype, device=device or self.h_0.device)
         return x.transpose(1, 2)  # in memory as the operator has it: no step copies it
@@ -331,7 +331,8 @@ class RTF(nn.Module):
             self._running = None
             return self._realize()
         running, options = self._running, (self.L, self.quirks)
-        if running is None or running[1] != options or not all(map(_Noted.holds, running[0], values)):
+        same = running is not None and running[1] == options and len(running[0]) == len(values)
+        if running is None or not same or not all(map(_Noted.holds, running[0], values)):
             with torch.inference_mode(False), torch.no_grad():  # what is kept may meet gradients later
                 self._running = running = [_Noted(value, self.training) for value in values], options, self._realize()
         return running[2]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._dispatch import count, flag, is_form, numbers, packed, tensors_too
+from ._dispatch import called, count, flag, is_form, numbers, packed, tensors_too
 from .forms import Array, Filter
 
 __all__ = ["freqz", "group_delay", "poles"]
@@ -40,7 +40,7 @@ def poles(a: Array | Filter, b: Array = None, h0: Array = None) -> Any:
     array([0.5 +0.j, 0.25+0.j])
     """
     if b is None and h0 is None and not is_form(a):
-        b = [1.0]
+        b = [0.0]
     return _core.poles(packed("poles", a, b, h0))
 
 
@@ -60,9 +60,9 @@ def freqz(
 
     Returns
     -------
-    angles : float64 (N)
+    angles : float64 (N), or `points` themselves
     response : complex128 (N), or (channels, N) where coefficients have rows
-        inf at a pole; for tensors also so close to it that double precision cannot tell.
+        inf at a pole, nan where a zero lies there too; for tensors also so close to it that double precision cannot tell.
 
     Examples
     --------
@@ -83,10 +83,9 @@ def group_delay(
 
     Returns
     -------
-    angles : float64 (N)
+    angles : float64 (N), or `points` themselves
     delay : float64 (N), or (channels, N) where coefficients have rows
-        nan where H is zero or infinite: the phase jumps there. For tensors also so close to it that double precision
-        cannot tell.
+        nan where H is zero or infinite, or so close to it that rounding of numbers or angle decides: the phase jumps there.
 
     Examples
     --------
@@ -101,8 +100,8 @@ def group_delay(
 
 def grid(operation: str, points: int | Array, whole: bool) -> Array:
     """The angles that `points` and `whole` stand for."""
-    if np.ndim(points) == 0:
-        return _core.angle_grid(count(operation, "points", points), flag(operation, "whole", whole))
+    if not isinstance(points, list | tuple) and np.ndim(points) == 0:
+        return called(operation, _core.angle_grid, count(operation, "points", points), flag(operation, "whole", whole))
     angles = numbers(operation, "points", points)
     check_angles(operation, angles.shape, whole)
     return angles

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from ._dispatch import count
 from ._library import ops
 from .block import wants_length_last
-from .layer import check_signal, draw_generator
+from .layer import check_dropout, check_signal, draw_generator, wide
 
 __all__ = ["S4Block"]
 
@@ -55,8 +55,7 @@ class S4Block(nn.Module):
     def __init__(self, layer: nn.Module, channels: int, *, dropout: float = 0.0, tie_dropout: bool = False) -> None:
         super().__init__()
         self.channels = count("S4Block", "channels", channels)
-        if not 0 <= dropout < 1:
-            raise ValueError(f"[rtf::S4Block] a dropout of {dropout}; it must be in [0, 1)")
+        check_dropout("S4Block", "dropout", dropout)
         self.dropout, self.tie_dropout = dropout, tie_dropout
         self.layer, self.output = layer, nn.Linear(self.channels, 2 * self.channels)
 
@@ -68,7 +67,7 @@ class S4Block(nn.Module):
         p = self.dropout if self.training else 0.0
         gated: Tensor
         generator = draw_generator(x.device) if p > 0 else torch.zeros(2, dtype=torch.int64, device=x.device)
-        samples = y.float() if y.dtype == torch.float16 else y
+        samples = wide(y)
         if not _is_plain(self.output):
             gated = nn.functional.glu(self.output(ops.gelu(samples, p, generator, 0, self.tie_dropout)), dim=-1)
             gated = gated.to(y.dtype) if y.dtype == torch.float16 else gated

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ._dispatch import count, flag
 from .block import Block, Embedding, Linear, Norm
-from .layer import RTF, Realization, check_choice, check_signal, draw_generator
+from .layer import RTF, Realization, check_choice, check_dropout, check_signal, draw_generator, wide
 
 __all__ = ["ModelState", "SequenceModel"]
 
@@ -109,9 +109,8 @@ class SequenceModel(nn.Module):
         vocabulary, layers = count("SequenceModel", "vocabulary", vocabulary, 0), count("SequenceModel", "layers", layers, 0)
         prenorm, residual = flag("SequenceModel", "prenorm", prenorm), flag("SequenceModel", "residual", residual)
         glu = glu if isinstance(glu, str) else flag("SequenceModel", "glu", glu)
-        for p in (dropout, inner_dropout):
-            if not 0 <= p < 1:
-                raise ValueError(f"[rtf::SequenceModel] a dropout of {p}; it must be in [0, 1)")
+        for name, p in {"dropout": dropout, "inner_dropout": inner_dropout}.items():
+            check_dropout("SequenceModel", name, p)
         check_choice("SequenceModel", "norm", norm, ("none", "batch", "layer"))
         check_choice("SequenceModel", "activation", activation, ("identity", "gelu"))
         check_choice("SequenceModel", "glu", glu, (True, False, "half_glu1", "half_glu2"))
@@ -218,12 +217,14 @@ class SequenceModel(nn.Module):
     def _encode(self, x: Tensor) -> Tensor:
         if self.vocabulary == 0:
             check_signal("SequenceModel", "x", x, self.features)
+            if not x.is_floating_point():
+                raise ValueError(f"[rtf::SequenceModel] x has numbers of type {x.dtype}; floating-point ones are needed")
         elif not isinstance(x, Tensor) or x.dim() != 2 or x.dtype != torch.int64:
             found = f"a {x.dtype} tensor of shape {list(x.shape)}" if isinstance(x, Tensor) else f"of type {type(x).__name__}"
             raise ValueError(f"[rtf::SequenceModel] x is {found}; tokens (batch, length) of int64 are needed")
         h: Tensor
         try:
-            h = self.encoder(x)
+            h = wide(self.encoder(x))
         except IndexError:  # PyTorch's names no value; on the CPU alone
             message = f"[rtf::SequenceModel] x has tokens from {int(x.min())} to {int(x.max())}; 0 to {self.vocabulary - 1} are known"
             raise ValueError(message) from None
@@ -269,5 +270,6 @@ def _pool(h: Tensor, lengths: Tensor | None) -> Tensor:
     if lengths is None:
         return h.mean(1)
     count = lengths.to(h.device).unsqueeze(1)
-    valid = torch.arange(h.shape[1], device=h.device) < count
-    return torch.bmm((valid.to(h.dtype) / count.to(h.dtype)).unsqueeze(1), h).squeeze(1)
+    padding = torch.arange(h.shape[1], device=h.device) >= count
+    sums = h.masked_fill(padding.unsqueeze(2), 0).sum(1, dtype=torch.promote_types(h.dtype, torch.float32))
+    return (sums / count).to(h.dtype)

@@ -111,6 +111,8 @@ Triple batch_norm_backward_autograd(const Tensor& dy, const Tensor& x, const Ten
       [&]() -> Triple {
         check_shapes(x, weight, weight);
         check_shape("batch_norm_backward", "dy", dy, x.sizes());
+        check_shape("batch_norm_backward", "the mean", mean, weight.sizes());
+        check_shape("batch_norm_backward", "the variance", variance, weight.sizes());
         const auto type = compute_type("batch_norm_backward", x.scalar_type());
         const auto rows = [&](const Tensor& values) {
           return values.to(type).reshape_symint({-1, weight.sym_size(0)});

@@ -30,6 +30,8 @@ Triple layer_norm_backward_by_torch(const Tensor& dy, const Tensor& x, const Ten
   const auto type = compute_type("layer_norm_backward", x.scalar_type());
   check_shapes(x, weight, weight);
   check_shape("layer_norm_backward", "dy", dy, x.sizes());
+  check_shape("layer_norm_backward", "the mean", mean, x.sizes().slice(0, x.dim() - 1));
+  check_shape("layer_norm_backward", "the inverse deviation", inverse, mean.sizes());
   if (more_dx) check_shape("layer_norm_backward", "more_dx", *more_dx, x.sizes());
   const Tensor w = weight.to(type);
   auto [dx, dw, db] =

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "rtf_torch/operators.h"
@@ -46,6 +48,10 @@ class Tape : public torch::autograd::Node {
   void release_variables() override {
     const std::lock_guard lock(mutex_);
     for (auto& tensor : kept_) tensor.reset_data();
+  }
+  // No c10::Error, to which PyTorch would add a backtrace here.
+  void compiled_args(torch::dynamo::autograd::CompiledNodeArgs&) const override {
+    throw std::runtime_error("[" + name() + "] has no part in compiled autograd; compile the forward pass alone");
   }
   std::string name() const override { return std::string("rtf::") + operation_; }
 

@@ -166,6 +166,16 @@ def test_a_constraint_with_a_number_of_its_own():
         assert not torch.equal(layer.step(u, x)[1], before)
 
 
+def test_a_constraint_that_is_taken_away_counts():
+    layer = rtf.RTF(4, 3, 16, init="montel", constraint="l1_montel").eval()
+    u, x = torch.ones(2, 4), torch.ones(2, 3, 4)
+    with torch.no_grad():
+        before, layer.scalar = layer.step(u, x)[0], None
+        after = layer.step(u, x)[0]
+        layer.x_0(2)
+        assert torch.equal(after, layer.step(u, x)[0]) and not torch.equal(after, before)
+
+
 def test_steps_without_memory():
     """On the meta device, once and again."""
     with torch.device("meta"), torch.no_grad():

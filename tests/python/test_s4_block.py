@@ -132,7 +132,7 @@ def test_frozen_parts(frozen):
 def test_refusals():
     table = [
         (lambda: rtf.nn.S4Block(nn.Identity(), 0), r"\[rtf::S4Block\] channels is 0; at least 1"),
-        (lambda: rtf.nn.S4Block(nn.Identity(), 4, dropout=1), r"\[rtf::S4Block\] a dropout of 1; it must be in \[0, 1\)"),
+        (lambda: rtf.nn.S4Block(nn.Identity(), 4, dropout=1), r"\[rtf::S4Block\] dropout is 1; a number in \[0, 1\) is needed"),
         (lambda: rtf.nn.S4Block(nn.Identity(), 4)(torch.ones(2, 3, 5)), r"\[rtf::S4Block\] x has shape \[2, 3, 5\]; \(batch, length, 4\)"),
         (lambda: rtf.nn.S4Block(nn.LSTM(4, 4, batch_first=True), 4)(torch.ones(2, 3, 4)), r"\[rtf::S4Block\] the answer of the layer is of type tuple"),
     ]  # fmt: skip

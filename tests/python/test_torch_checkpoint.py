@@ -122,6 +122,7 @@ def test_refusals(runs, command, tmp_path):
     table = [
         (b"", "truncated: a safetensors file begins with 8 bytes"),
         (b"hello", "truncated: a safetensors file begins with 8 bytes"),
+        (b"PK\3\4" + bytes(96), "a file of torch.save; load_state_dict of a layer or model takes what torch.load finds in it"),
         (good[:100], "the header claims [0-9]+ bytes, the file has 92 left"),
         (good[:-8], "past the end|bytes"),
         (good[:-1] + bytes([good[-1] ^ 1]), "damaged: its checksum does not match"),

@@ -259,6 +259,13 @@ def test_layers_that_are_no_filters(tmp_path):
     for layer in (Doubled(4, 6, 32, init="montel"), OwnKernels(4, 6, 32, init="montel"), hooked):
         with pytest.raises(ValueError, match=r"^\[rtf::export\] the file's answers to a random input are off by .*no model file says"):
             rtf.export(layer, tmp_path / "m.safetensors")
+
+    class Paired(rtf.RTF):
+        def forward(self, u, **options):
+            return super().forward(u, **options), None
+
+    with pytest.raises(ValueError, match=r"^\[rtf::export\] the answer of a Paired is of type tuple, not a tensor"):
+        rtf.export(Paired(4, 6, 32, init="montel"), tmp_path / "m.safetensors")
     with pytest.raises(ValueError, match=r"^\[rtf::export\] the model is a LSTM; "):
         rtf.export(torch.nn.LSTM(2, 2, bidirectional=True), tmp_path / "m.safetensors")
     with pytest.raises(ValueError, match=r"^\[rtf::export\] the model is a type; "):

@@ -85,6 +85,28 @@ def test_compile_functions():
             torch.testing.assert_close(got, wanted)
 
 
+@pytest.mark.parametrize("function", [
+    lambda x, a, b: rtf.kernel(a, b, length=x.shape[-1]),
+    lambda x, a, b: rtf.freqz(a, b, points=x.shape[-1])[1].abs(),
+    lambda x, a, b: rtf.group_delay(a, b, points=x.shape[-1], whole=True)[1],
+    lambda x, a, b: rtf.lfilter(x, a[1:], b[1:], x.shape[-1] / 10),
+])  # fmt: skip
+def test_compile_functions_of_numbers_that_are_symbols(function):
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    a, b = torch.tensor([1.0, -0.5], dtype=torch.float64), torch.tensor([1.0, 0.3], dtype=torch.float64)
+    for length in (10, 13, 21):  # from the second on the length is a symbol
+        x = torch.randn(3, length, dtype=torch.float64)
+        torch.testing.assert_close(compiled(x, a, b), function(x, a, b))
+
+
+def test_compiled_autograd_says_why_not():
+    layer = rtf.RTF(4, 3, 16, init="montel")
+    with torch._dynamo.config.patch(compiled_autograd=True):
+        step = torch.compile(lambda x: layer(x).sum().backward(), backend="eager")
+        with pytest.raises(RuntimeError, match=r"^\[rtf::wrapped_convolve\] has no part in compiled autograd; compile the forward pass alone$"):
+            step(torch.randn(2, 16, 4))
+
+
 def rounded(module):
     """A twin in float32 whose matrices, and what goes into them and out of every part, are rounded as autocast rounds them."""
     twin = copy.deepcopy(module)
@@ -113,6 +135,36 @@ def test_autocast(name):
     loss.backward()
     assert (got.float() - wanted).abs().max() < 2 * (rounded(module)(x) - wanted).abs().max()
     assert all(p.grad.dtype == torch.float32 and p.grad.isfinite().all() for p in module.parameters())
+
+
+@pytest.mark.parametrize("norm", ["batch", "layer", "none"])
+@pytest.mark.parametrize("glu", [True, False, "half_glu1", "half_glu2"])
+@pytest.mark.parametrize("residual", [True, False])
+def test_float16_autocast_of_a_model(norm, glu, residual):
+    """Only products of matrices are in float16: each rounds by 2^-11 of its result, and there are five in a row at most."""
+    torch.manual_seed(0)
+    model = rtf.nn.SequenceModel(**SMALL, init="montel", norm=norm, glu=glu, residual=residual, dropout=0.1, inner_dropout=0.1)
+    x, lengths = torch.randn(4, 16, 1), torch.tensor([16, 3, 9, 1])
+    for training in (True, False):
+        model.train(training)
+        torch.manual_seed(1)
+        wanted = model(x, lengths)
+        torch.manual_seed(1)
+        with torch.autocast("cpu", torch.float16):
+            got = model(x, lengths)
+        got.float().sum().backward()
+        assert (got.float() - wanted).abs().max() < 64 * 2**-11 * wanted.abs().max()
+        assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_pooling_is_a_mean_in_float32():
+    h = torch.ones(1, 300, 1, dtype=torch.bfloat16)
+    model = rtf.nn.SequenceModel(**{**SMALL, "length": 300}, init="montel", norm="layer").bfloat16()
+    x = torch.randn(2, 300, 1, dtype=torch.bfloat16)
+    assert torch.equal(rtf.sequence_model._pool(h, torch.tensor([300])), h[:, 0])
+    assert torch.equal(model(x), model(x, torch.tensor([300, 300])))
+    x[1, 100:] = float("nan")  # is padding
+    assert model(x, torch.tensor([300, 100])).shape == (2, 3)
 
 
 def test_half_samples_are_computed_in_float32():

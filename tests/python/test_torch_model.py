@@ -203,7 +203,7 @@ def test_refusals():
     x = torch.randn(3, 16, 1)
     table = [
         (lambda: Layer(4, 3, 16, denominators=3), r"\[rtf::RTF\] 3 denominators do not divide 4 channels"),
-        (lambda: Layer(4, 3, 16, kernel_dropout=1.0), r"\[rtf::RTF\] kernel_dropout is 1.0; it must be in \[0, 1\)"),
+        (lambda: Layer(4, 3, 16, kernel_dropout=1.0), r"\[rtf::RTF\] kernel_dropout is 1.0; a number in \[0, 1\) is needed"),
         (lambda: Layer(4, 3, 16, init="zeros"), r"\[rtf::RTF\] init is 'zeros'; expected one of zero, xavier"),
         (lambda: Layer(4, 3, 16)(torch.randn(1, 17, 4)), r"\[rtf::RTF\] a sequence of 17 samples; the layer takes 1 to 16"),
         (lambda: Layer(4, 3, 16, bidirectional=True).realize(), r"\[rtf::RTF\] a bidirectional layer has no recurrence"),
@@ -217,7 +217,7 @@ def test_refusals():
         (lambda: model(np.ones((3, 16, 1))), r"\[rtf::SequenceModel\] x is of type ndarray, not a tensor; \(batch, length, 1\)"),
         (lambda: tokens([[1, 2]]), r"\[rtf::SequenceModel\] x is of type list; tokens \(batch, length\) of int64 are needed"),
         (lambda: Model(4, 3, 16, 2, glu="half"), r"\[rtf::SequenceModel\] glu is 'half'; expected one of True, False, half_glu1"),
-        (lambda: Model(4, 3, 16, 2, dropout=1.5), r"\[rtf::SequenceModel\] a dropout of 1.5"),
+        (lambda: Model(4, 3, 16, 2, dropout=1.5), r"\[rtf::SequenceModel\] dropout is 1.5; a number in \[0, 1\) is needed"),
         (lambda: Model(4, 3, 16, 2, decoder="last", last=17), r"\[rtf::SequenceModel\] last is 17, more than the length 16"),
         (lambda: model(x[..., 0]), r"\[rtf::SequenceModel\] x has shape \[3, 16\]; \(batch, length, 1\)"),
         (lambda: tokens(x), r"\[rtf::SequenceModel\] x is a torch.float32 tensor of shape \[3, 16, 1\]; tokens"),
@@ -229,6 +229,9 @@ def test_refusals():
         (lambda: model(x, [1, 2, 3]), r"\[rtf::SequenceModel\] lengths is a list, not a tensor; one of type torch.int64 for each of 3"),
         (lambda: tokens(torch.tensor([[0, 99, 1, 2]])), r"\[rtf::SequenceModel\] x has tokens from 0 to 99; 0 to \d+ are known"),
         (lambda: model(x, torch.ones(3)), r"\[rtf::SequenceModel\] lengths is a torch.float32 tensor of shape \[3\]; one of type torch.int64"),
+        (lambda: model(x.long()), r"\[rtf::SequenceModel\] x has numbers of type torch.int64; floating-point ones are needed"),
+        (lambda: Model(4, 3, 16, 2, inner_dropout=None), r"\[rtf::SequenceModel\] inner_dropout is None; a number in \[0, 1\) is needed"),
+        (lambda: Layer(4, 3, 16, kernel_dropout="0.1"), r"\[rtf::RTF\] kernel_dropout is '0.1'; a number"),
         (lambda: pairs(x), r"\[rtf::SequenceModel\] a batch of 3 sequences; pairs need an even number"),
         (lambda: model.step(x[:, 0], model.make_state(3)), r"streaming runs in evaluation mode"),
         (lambda: model.eval().step(x[:, 0], model.make_state(2)), r"a batch of 3 with a state of 2 streams"),
