@@ -33,7 +33,7 @@ class Linear(nn.Linear):
         if x.dim() != 3 or not wants_length_last(x):
             return super().forward(x)
         if x.shape[2] == 1:
-            spread: Tensor = ops.spread(x.squeeze(2), self.weight.squeeze(1), self.bias)
+            spread: Tensor = ops.spread(wide(x.squeeze(2)), self.weight.squeeze(1), self.bias)
             return spread
         weight = self.weight.expand(x.shape[0], -1, -1)
         return torch.baddbmm(self.bias.unsqueeze(1), weight, x.transpose(1, 2)).transpose(1, 2)

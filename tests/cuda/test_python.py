@@ -123,13 +123,17 @@ def test_model(options):
 def test_autocast(dtype, bound):
     torch.manual_seed(0)
     block = torch.nn.Sequential(torch.nn.Linear(6, 6), rtf.RTF(6, 8, 64, init="montel"), torch.nn.Linear(6, 6)).cuda()
-    x = torch.randn(2, 64, 6, device="cuda")
-    wanted = block(x)
-    with torch.autocast("cuda", dtype):
-        y = block(x)
-    y.float().square().sum().backward()
-    assert (y.float() - wanted).abs().max() < bound * wanted.abs().max()
-    assert all(p.grad.isfinite().all() for p in block.parameters())
+    sizes = dict(channels=6, order=8, length=64, outputs=3, layers=2, init="montel")
+    models = [rtf.nn.SequenceModel(**sizes, features=features, norm=norm).cuda() for features in (1, 6) for norm in ("batch", "layer")]
+    for module in (block, *models):
+        x = torch.randn(2, 64, getattr(module, "features", 6), device="cuda")
+        wanted = module(x)
+        for samples in (x, x.to(dtype)):
+            with torch.autocast("cuda", dtype):
+                y = module(samples)
+            y.float().square().sum().backward()
+            assert (y.float() - wanted).abs().max() < bound * wanted.abs().max()
+            assert all(p.grad.isfinite().all() for p in module.parameters())
 
 
 def test_functions_that_go_through_numpy():

@@ -1,5 +1,7 @@
 """The functions for tensors against SciPy and against their NumPy half, and their gradients."""
 
+import warnings
+
 import numpy as np
 import pytest
 import rtf
@@ -185,6 +187,18 @@ def test_what_has_no_gradient_is_that_of_numpy():
     close(rtf.stabilize(outside, "reflect").filter.a, np.array([-0.8]), 1e-7)
     leaf = torch.tensor([1.0, -0.5], requires_grad=True)
     assert not rtf.poles(leaf).requires_grad
+
+
+def test_arrays_that_pytorch_would_not_take_beside_tensors():
+    """Read-only ones, of which it warns, and steps backwards over one number, which it refuses."""
+    a, b = torch.tensor([1.0, -0.5]), torch.tensor([1.0])
+    kept = np.ones((1, 4))
+    kept.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for x in (kept, np.ones((1, 4))[::-1]):
+            assert rtf.lfilter(x, a, b).tolist() == [[1, 1.5, 1.75, 1.875]]
+    assert rtf.convolve(torch.ones(2), np.ones(1)[::-1]).tolist() == [1, 1]
 
 
 def test_refusals():
