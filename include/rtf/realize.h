@@ -58,7 +58,8 @@ Realized realize(const TrainedTransferFunction& trained, const RealizeOptions& o
 
 // One channel each, as zpk or sos. Their coefficients where these are off by no more than a tenth of the bound; else
 // their sections, in float64 whatever the precision: a narrow filter's factors fit doubles, its coefficients may not.
-// Measured over `length` samples at least, and as many as the slowest pole rings, up to 65,536.
+// Both are run on for as long as the slowest pole rings, up to 65,536 samples, or 2^20 of all channels: there they may be
+// off by a fourth of what a drift may be.
 Realized realize(std::span<const System> channels, std::size_t length, DataType precision,
                  Executor& executor = default_executor());
 

@@ -116,8 +116,7 @@ if not TYPE_CHECKING:  # which takes all for installed, and a name that is not t
             package = (error.name or "").partition(".")[0]
             if package not in _NEEDED:
                 raise
-            # No AttributeError, of which `from rtf import RTF` would make one that says nothing.
-            raise ImportError(f"rtf.{name} needs {_NEEDED[package]}, which is not installed") from None
+            raise AttributeError(f"rtf.{name} needs {_NEEDED[package]}, which is not installed") from None
         globals()[name] = getattr(found, attribute) if attribute else found
         return globals()[name]
 

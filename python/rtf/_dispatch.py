@@ -40,7 +40,7 @@ def given(value: Any, *, wide: bool = False) -> Any:
 
 def _is_layer(value: Any) -> bool:
     # Numbers first: hasattr of a symbol is more than torch.compile can trace.
-    return not isinstance(value, int | float | type) and hasattr(value, "transfer_function")
+    return not isinstance(value, (int, float, type)) and hasattr(value, "transfer_function")
 
 
 def running(operation: str, value: Any) -> Any:
@@ -50,7 +50,7 @@ def running(operation: str, value: Any) -> Any:
 
 
 def refuse_two_directions(operation: str, value: Any) -> None:
-    """Of a layer with two directions."""
+    """Refuses a layer that a recurrence cannot stand for."""
     if _is_layer(value) and (getattr(value, "bdir", False) or getattr(value, "bidirectional", False)):
         raise ValueError(f"[rtf::{operation}] a bidirectional layer has no recurrence: it sees the whole sequence")
 
@@ -60,9 +60,6 @@ def tensors_too(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> R:
-        if function.__name__ == "lfilter":  # the others look at the filters of both directions
-            for value in (*args, *kwargs.values()):
-                refuse_two_directions("lfilter", value)
         args = tuple(given(value) for value in args)
         kwargs = {name: given(value) for name, value in kwargs.items()}
         if has_tensor(args) or has_tensor(kwargs.values()):
@@ -70,6 +67,18 @@ def tensors_too(function: Callable[P, R]) -> Callable[P, R]:
 
             result: R = getattr(_tensor, function.__name__)(*args, **kwargs)
             return result
+        return function(*args, **kwargs)
+
+    return call
+
+
+def one_direction(function: Callable[P, R]) -> Callable[P, R]:
+    """Refuses layers with two directions, of which others take the filters of both."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        for value in (*args, *kwargs.values()):
+            refuse_two_directions(function.__name__, value)
         return function(*args, **kwargs)
 
     return call
@@ -112,7 +121,7 @@ def named_array(operation: str, name: str, value: Any) -> NDArray[Any]:
         what = "has rows of different lengths" if "inhomogeneous" in why else f"cannot be read ({why})"
         raise ValueError(f"[rtf::{operation}] {name} {what}; an array is needed") from None
     if found.dtype == object and found.ndim == 0:
-        raise ValueError(f"[rtf::{operation}] {name} is a {type(value).__name__}; an array is needed")
+        raise ValueError(f"[rtf::{operation}] {name} is of type {type(value).__name__}; an array is needed")
     return found
 
 
@@ -149,7 +158,7 @@ def count(operation: str, name: str, value: Any, lowest: int = 1) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        found = repr(value) if isinstance(value, str | float | None) else f"a {type(value).__name__}"
+        found = repr(value) if value is None or isinstance(value, str | float) else f"of type {type(value).__name__}"
         raise ValueError(f"[rtf::{operation}] {name} is {found}; a whole number is needed") from None
     if number < lowest:
         raise ValueError(f"[rtf::{operation}] {name} is {number}; at least {lowest} is needed")

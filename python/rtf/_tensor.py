@@ -95,7 +95,7 @@ def _real(operation: str, name: str, value: Any, device: torch.device) -> Tensor
     if not isinstance(value, Tensor) and not torch.compiler.is_compiling():
         value = samples(operation, name, value)  # refuses in the words of the other half
     if isinstance(value, np.ndarray):
-        found = torch.as_tensor(_plain(value), device=device)
+        found = torch.as_tensor(value if torch.compiler.is_compiling() else _plain(value), device=device)
     else:
         found = torch.as_tensor(value, dtype=None if isinstance(value, Tensor) else torch.float64, device=device)
     if found.is_complex():

@@ -33,6 +33,7 @@ from ._dispatch import (
     flag,
     is_form,
     numbers,
+    one_direction,
     packed,
     packed_filter,
     samples,
@@ -47,6 +48,7 @@ from .toolbox import convert
 __all__ = ["convolve", "correct", "kernel", "lfilter", "wrap"]
 
 
+@one_direction
 @tensors_too
 def lfilter(
     x: Array, a: Array | Filter, b: Array = None, h0: Array = None, zi: Array = None, return_zf: bool = False

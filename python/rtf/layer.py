@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numbers
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -30,9 +30,13 @@ def check_choice(module: str, option: str, value: object, choices: tuple[object,
         raise ValueError(f"[rtf::{module}] {option} is '{value}'; expected one of {', '.join(map(str, choices))}")
 
 
-def check_dropout(module: str, name: str, p: object) -> None:
-    """The same for a probability of dropout."""
-    if not isinstance(p, numbers.Real) or not 0 <= float(p) < 1:
+def check_dropout(module: str, name: str, p: Any) -> None:
+    """One clear line for what is no probability of dropout."""
+    try:
+        good = not isinstance(p, str) and 0 <= float(p) < 1
+    except (TypeError, ValueError):
+        good = False
+    if not good:
         raise ValueError(f"[rtf::{module}] {name} is {p!r}; a number in [0, 1) is needed")
 
 

@@ -85,7 +85,8 @@ def group_delay(
     -------
     angles : float64 (N), or `points` themselves
     delay : float64 (N), or (channels, N) where coefficients have rows
-        nan where H is zero or infinite, or so close to it that rounding of numbers or angle decides: the phase jumps there.
+        nan where H is zero or infinite, or so close to it that rounding decides on which side: the phase jumps there.
+        Next to zeros, numerators of high order keep few digits of it; poles and zeros, or sections, keep them.
 
     Examples
     --------

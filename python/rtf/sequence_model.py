@@ -270,6 +270,8 @@ def _pool(h: Tensor, lengths: Tensor | None) -> Tensor:
     if lengths is None:
         return h.mean(1)
     count = lengths.to(h.device).unsqueeze(1)
-    padding = torch.arange(h.shape[1], device=h.device) >= count
-    sums = h.masked_fill(padding.unsqueeze(2), 0).sum(1, dtype=torch.promote_types(h.dtype, torch.float32))
-    return (sums / count).to(h.dtype)
+    valid = torch.arange(h.shape[1], device=h.device) < count
+    kind = h.device.type
+    if h.dtype == torch.bfloat16 or (kind in ("cpu", "cuda") and torch.is_autocast_enabled(kind)):
+        return ((h * valid.unsqueeze(2)).sum(1, dtype=torch.float32) / count).to(h.dtype)
+    return torch.bmm((valid.to(h.dtype) / count.to(h.dtype)).unsqueeze(1), h).squeeze(1)  # half the time

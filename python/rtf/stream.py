@@ -28,8 +28,8 @@ class Stream:
     source : path of a model file, or a filter of `rtf.forms`, or a layer
         The channels of a filter become inputs and outputs. It has to be stable, and is run by the cheapest recurrence
         whose measured error holds 1e-5 in float32, 1e-10 in float64, or what rounding its coefficients does; poles and zeros
-        or sections that coefficients do not hold so well, as sections in float64. It is measured over 1,024 samples, of
-        poles and zeros or sections over as many as the slowest pole rings, up to 65,536.
+        or sections that coefficients do not hold so well, as sections in float64. It is measured over 1,024 samples;
+        poles and zeros or sections are run on for as long as the slowest pole rings, where they may be off by 2.5e-4.
     precision : {'f32', 'f64'}, optional
         Of a filter, 'f64' unless said; a model file has its own.
 

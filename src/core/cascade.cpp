@@ -72,7 +72,12 @@ std::complex<double> slope_over_value(const std::vector<CoefficientsView>& stage
     slope = slope * factor + value * point.response_slope();
     value *= factor;
   }
-  return slope / (value + beside);
+  // Where the sum cancels, its rounding counts as often as the slope is larger than it.
+  const std::complex<double> sum = value + beside, found = slope / sum;
+  const double rounding = 8 * std::numeric_limits<double>::epsilon() * (std::abs(value) + std::abs(beside));
+  constexpr double least = 1e-3;  // of a sample
+  const bool lost = rounding * std::abs(found) > least * std::max(1.0, std::abs(found.real())) * std::abs(sum);
+  return lost ? std::numeric_limits<double>::quiet_NaN() : found;
 }
 
 std::vector<CoefficientsView> views(const Cascade& cascade, const char* operation) {

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "core/arguments.h"
+#include "core/file_errors.h"
+#include "core/roots.h"
 #include "rtf/executor.h"
 #include "rtf/transfer_function.h"
 
@@ -21,7 +23,12 @@ namespace rtf {
 struct CirclePoint {
   std::complex<double> A, N, A_slope, N_slope;
   int exponent;
-  std::optional<double> wide_delay;  // next to a zero of A or N, where the quotients of doubles have no digit left
+  // Where circle_point() took 106 bits, and the rounding of A and N that was met before.
+  struct Wide {
+    WideComplex A, N, A_slope, N_slope;
+    double N_rounding, angle_rounding;
+  };
+  std::optional<Wide> wide;
 
   // Infinite at a pole, whatever the direction, and nan where N vanishes too.
   std::complex<double> response() const {
@@ -32,8 +39,8 @@ struct CirclePoint {
   std::complex<double> response_slope() const { return multiplied((N_slope - N / A * A_slope) / A); }
   // i d/d angle log H: the real part is the group delay, the imaginary part the slope of log |H|.
   std::complex<double> log_slope() const { return N_slope / N - A_slope / A; }
-  // nan where no more than the rounding of the angle lies between it and a zero or a pole.
-  double delay() const { return wide_delay ? *wide_delay : log_slope().real(); }
+  // nan where H is zero or infinite, or so close to it that rounding decides on which side.
+  double delay() const;
 
   std::complex<double> multiplied(std::complex<double> x) const {
     return {std::ldexp(x.real(), exponent), std::ldexp(x.imag(), exponent)};
@@ -50,6 +57,11 @@ std::vector<T> at_every_angle(std::size_t channels, std::span<const double> angl
   for (std::size_t i = 0; i < angles.size(); ++i)
     if (!std::isfinite(angles[i]))
       fail(ErrorCode::argument, operation, "angle {} is {}; angles must be finite", i, angles[i]);
+  part_of(operation, [&] {
+    require_memory(
+        static_cast<double>(sizeof(T)) / 8 * static_cast<double>(channels) * static_cast<double>(angles.size()),
+        fmt::format("a response at {} angles", angles.size()));
+  });
   constexpr std::size_t tile = 64;
   const std::size_t tiles = (angles.size() + tile - 1) / tile;
   std::vector<T> result(channels * angles.size());

@@ -30,7 +30,7 @@ FactorResponse::FactorResponse(const ZeroPoleGain& zpk, const char* operation)
       beside_(zpk.h0) {}
 
 // Differences are of 106 bits, of which nothing but the digits of a double is needed from there on, but for the delay.
-FactorResponse::Point FactorResponse::at(double angle) const {
+FactorResponse::Point FactorResponse::at(double angle, bool with_delay) const {
   const WideComplex wide_z = wide_point(angle);
   const std::complex<double> z = rounded(wide_z);
   std::complex<double> product = gain_;
@@ -46,11 +46,13 @@ FactorResponse::Point FactorResponse::at(double angle) const {
       return;
     }
     pole ? product /= distance : product *= distance;
-    // Re z / (z - root): a half for a root on the circle, however large the quotient.
-    const bool near = std::abs(distance) < 1e-3;
-    double part = (near ? rounded(wide_z * reciprocal(wide)) : z / distance).real();
-    if (std::abs(distance) <= rounding) part = not_a_number;
-    pole ? delay += part : delay -= part;
+    if (with_delay) {
+      // Re z / (z - root): a half for a root on the circle, however large the quotient.
+      const double size = std::abs(distance);
+      double part = (size < 1e-3 ? rounded(wide_z * reciprocal(wide)) : z / distance).real();
+      if (size <= rounding) part = not_a_number;
+      pole ? delay += part : delay -= part;
+    }
     if (const double size = std::abs(product); size > 0 && !(size > 0x1p-300 && size < 0x1p300)) {
       const int excess = std::ilogb(size);
       product = {std::ldexp(product.real(), -excess), std::ldexp(product.imag(), -excess)};
@@ -92,7 +94,7 @@ std::vector<double> group_delay(const System& channel, std::span<const double> a
   if (!zpk || zpk->h0 != 0) return group_delay(cascade_of(channel), angles);
   const FactorResponse response(*zpk, operation);
   return at_every_angle<double>(1, angles, operation, [&](std::size_t, double angle) {
-    const double delay = response.at(angle).delay;
+    const double delay = response.at(angle, true).delay;
     return std::isfinite(delay) ? delay : not_a_number;
   });
 }

@@ -20,9 +20,9 @@ class FactorResponse {
     std::complex<double> product;
     double delay;
   };
-  Point at(double angle) const;
+  Point at(double angle, bool with_delay) const;
 
-  std::complex<double> operator()(double angle) const { return at(angle).product + beside_; }
+  std::complex<double> operator()(double angle) const { return at(angle, false).product + beside_; }
 
  private:
   std::vector<PairedValue> zeros_, poles_;

@@ -20,6 +20,7 @@ namespace rtf {
 namespace {
 
 constexpr double epsilon = std::numeric_limits<double>::epsilon();
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double tolerance = 1e-12;
 
 template <class T>
@@ -64,18 +65,6 @@ Complex<double> point_of(double angle) {
   return {on_axis(std::cos(angle)), on_axis(std::sin(angle))};
 }
 
-// The real part of slope / value. nan where the rounding of the angle may meet a zero of the value.
-double delay(const WideComplex& slope, const WideComplex& value, double angle) {
-  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-  const double size = std::max(std::abs(value.re.high), std::abs(value.im.high));
-  if (!(size > 0) || !std::isfinite(size)) return nan;
-  const auto scaled = [excess = std::ilogb(size)](const WideComplex& x) -> WideComplex {
-    return {scale_by_power_of_two(x.re, -excess), scale_by_power_of_two(x.im, -excess)};
-  };
-  const std::complex<double> quotient = narrowed(scaled(slope) * reciprocal(scaled(value)));
-  return std::abs(quotient) * epsilon * (2 + std::abs(angle)) < 0.25 ? quotient.real() : nan;
-}
-
 struct Evaluation {
   CirclePoint point;
   double A_rounded, N_rounded;
@@ -91,16 +80,33 @@ Evaluation evaluate(const CoefficientsView& tf, std::size_t channel, double angl
   const double A_rounded = 1 + a.rounded, N_rounded = std::abs(h0) * A_rounded + b.rounded;
   const Complex<T> N = gain * A + b.value, N_slope = gain * a.slope + b.slope;
   CirclePoint point{narrowed(A), narrowed(N), narrowed(a.slope), narrowed(N_slope), exponent, std::nullopt};
-  if constexpr (std::is_same_v<T, DoubleDouble>) {
-    const double of_zeros = delay(N_slope, N, angle);
-    // Zeros on the circle, or inside, delay by no more than the order: past that rounding of b has moved them.
-    const bool moved = std::abs(point.N) <= epsilon * N_rounded && std::abs(of_zeros) > static_cast<double>(tf.order);
-    point.wide_delay = moved ? std::numeric_limits<double>::quiet_NaN() : of_zeros - delay(a.slope, A, angle);
-  }
+  if constexpr (std::is_same_v<T, DoubleDouble>)
+    point.wide = {A, N, a.slope, N_slope, epsilon * N_rounded, epsilon * (2 + std::abs(angle))};
   return {point, A_rounded, N_rounded};
 }
 
+// The real part of slope / value, nan where rounding of the angle may meet a zero of the value.
+double delay_of(const WideComplex& slope, const WideComplex& value, double angle_rounding) {
+  const double size = std::max(std::abs(value.re.high), std::abs(value.im.high));
+  if (!(size > 0) || !std::isfinite(size)) return nan;
+  const auto scaled = [excess = std::ilogb(size)](const WideComplex& x) -> WideComplex {
+    return {scale_by_power_of_two(x.re, -excess), scale_by_power_of_two(x.im, -excess)};
+  };
+  const std::complex<double> quotient = narrowed(scaled(slope) * reciprocal(scaled(value)));
+  return std::abs(quotient) * angle_rounding < 0.25 ? quotient.real() : nan;
+}
+
 }  // namespace
+
+double CirclePoint::delay() const {
+  if (A == 0.0 || N == 0.0) return nan;
+  if (!wide) return log_slope().real();
+  const double of_zeros = delay_of(wide->N_slope, wide->N, wide->angle_rounding);
+  // A zero of a design lies on the circle and delays by half a sample; rounding of b moves it to either side of it.
+  constexpr double absurd = 1e6;
+  if (std::abs(N) <= wide->N_rounding && std::abs(of_zeros) > absurd) return nan;
+  return of_zeros - delay_of(wide->A_slope, wide->A, wide->angle_rounding);
+}
 
 CirclePoint circle_point(const CoefficientsView& tf, std::size_t channel, double angle) {
   const auto [point, A_rounded, N_rounded] = evaluate<double>(tf, channel, angle);
@@ -115,8 +121,9 @@ CirclePoint circle_point(const CoefficientsView& tf, std::size_t channel, double
 }
 
 std::vector<double> angle_grid(std::size_t points, bool whole) {
+  // And for the response there.
   part_of("angle_grid",
-          [&] { require_memory(static_cast<double>(points), fmt::format("a circle of {} points", points)); });
+          [&] { require_memory(3 * static_cast<double>(points), fmt::format("a circle of {} points", points)); });
   std::vector<double> angles(points);
   const double step = (whole ? 2 : 1) * std::numbers::pi / static_cast<double>(points);
   for (std::size_t k = 0; k < points; ++k) angles[k] = step * static_cast<double>(k);
@@ -135,9 +142,7 @@ std::vector<double> group_delay(const TransferFunction& tf, std::span<const doub
   validate(tf, "group_delay");
   const CoefficientsView view(tf);
   return at_every_angle<double>(tf.channels, angles, "group_delay", [&](std::size_t channel, double angle) {
-    const CirclePoint point = circle_point(view, channel, angle);
-    if (point.A == 0.0 || point.N == 0.0) return std::numeric_limits<double>::quiet_NaN();
-    return point.delay();
+    return circle_point(view, channel, angle).delay();
   });
 }
 

@@ -26,14 +26,6 @@ void append_factor(const Factor<T>& factor, std::size_t degree, std::vector<T>& 
   }
 }
 
-// Of the largest |c_k|^(1/k), of which no root is more than twice as large.
-int root_exponent(std::span<const double> c) {
-  double largest = -std::numeric_limits<double>::infinity();
-  for (std::size_t k = 0; k < c.size(); ++k)
-    largest = std::max(largest, std::log2(std::abs(c[k])) / static_cast<double>(k + 1));
-  return std::isfinite(largest) ? static_cast<int>(largest) : 0;
-}
-
 std::vector<Wide> expand(const RootPairs& pairs) {
   std::vector<Wide> polynomial{1.0};
   for (const Wide& x : pairs.single) append_factor(real_factor(x), 1, polynomial);
@@ -192,18 +184,6 @@ Roots find_roots(std::span<const DoubleDouble> c, const char* operation) {
       fail(ErrorCode::unsupported, operation,
            "the coefficients of a polynomial overflow: roots too large, or a leading one too small");
     narrow.push_back(x.high);
-  }
-  // So far from 1 their squares leave the doubles: the roots of powers of two times the coefficients instead.
-  if (const int exponent = root_exponent(narrow); std::abs(exponent) > 256) {
-    std::vector<Wide> scaled;
-    for (std::size_t k = 0; k < n; ++k)
-      scaled.push_back(scale_by_power_of_two(c[k], -exponent * static_cast<int>(k + 1)));
-    Roots result = find_roots(scaled, operation);
-    for (Wide& x : result.real) x = scale_by_power_of_two(x, exponent);
-    for (WideComplex& x : result.upper)
-      x = {scale_by_power_of_two(x.re, exponent), scale_by_power_of_two(x.im, exponent)};
-    result.real.insert(result.real.begin(), at_zero, Wide(0.0));
-    return result;
   }
 
   const Roots start = paired_roots(double_roots(narrow, operation));

@@ -9,7 +9,7 @@ namespace rtf {
 // of pi / 2 that multiple is meant: there poles on an axis are met, and H may be real. Beyond 8 in modulus, in double.
 WideComplex wide_point(double angle);
 
-// Half an ulp; of angles whose ulp is no rounding of a multiple of pi / 2, nothing is meant.
+// How near a multiple of pi / 2 an angle is taken for it: half an ulp, and 1e-8 where an ulp is more than that.
 double angle_rounding(double angle);
 
 }  // namespace rtf

@@ -260,7 +260,7 @@ import rtf
 print(rtf.lfilter([1.0], [1], [1]))
 try:
     rtf.plot
-except ImportError as error:
+except AttributeError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

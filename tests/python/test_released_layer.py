@@ -358,7 +358,7 @@ def test_refusals():
         (lambda: rtf.lfilter(samples(2, 8, 16), both), r"\[rtf::lfilter\] a bidirectional layer has no recurrence"),
         (lambda: layer.step(samples(2, 1, 4)[:, 0], torch.zeros(2, 4, 3)), r"\[rtf::RTF\] the state has shape \[2, 4, 3\]; \[2, 3, 4\] is needed"),
         (lambda: layer.step(samples(2, 1, 4)[:, 0], layer.x_0(3)), r"\[rtf::RTF\] the state has shape \[3, 3, 4\]; \[2, 3, 4\] is needed"),
-        (lambda: layer.x_0((2, 3)), r"\[rtf::RTF\] batch_shape is a tuple; a whole number is needed"),
+        (lambda: layer.x_0((2, 3)), r"\[rtf::RTF\] batch_shape is of type tuple; a whole number is needed"),
         (lambda: layer.get_k(3.0), r"\[rtf::RTF\] L is 3.0; a whole number is needed"),
         (lambda: rtf.RTF(4, 3, 16, init=["a"]), r"\[rtf::RTF\] init is '\['a'\]'; expected one of zeros"),
         (lambda: both.get_C(), r"\[rtf::RTF\] a bidirectional layer has no recurrence"),

@@ -8,6 +8,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 import rtf
 from torch_half import need_torch_half
@@ -90,6 +91,7 @@ def test_compile_functions():
     lambda x, a, b: rtf.freqz(a, b, points=x.shape[-1])[1].abs(),
     lambda x, a, b: rtf.group_delay(a, b, points=x.shape[-1], whole=True)[1],
     lambda x, a, b: rtf.lfilter(x, a[1:], b[1:], x.shape[-1] / 10),
+    lambda x, a, b: rtf.convolve(rtf.lfilter(x, a, np.array([1.0, 0.3])), np.ones(3)),
 ])  # fmt: skip
 def test_compile_functions_of_numbers_that_are_symbols(function):
     compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
@@ -141,7 +143,7 @@ def test_autocast(name):
 @pytest.mark.parametrize("glu", [True, False, "half_glu1", "half_glu2"])
 @pytest.mark.parametrize("residual", [True, False])
 def test_float16_autocast_of_a_model(norm, glu, residual):
-    """Only products of matrices are in float16: each rounds by 2^-11 of its result, and there are five in a row at most."""
+    """Only products of matrices are in float16: inputs, weights and result of each round by 2^-12, and there are four in a row."""
     torch.manual_seed(0)
     model = rtf.nn.SequenceModel(**SMALL, init="montel", norm=norm, glu=glu, residual=residual, dropout=0.1, inner_dropout=0.1)
     x, lengths = torch.randn(4, 16, 1), torch.tensor([16, 3, 9, 1])
@@ -153,7 +155,7 @@ def test_float16_autocast_of_a_model(norm, glu, residual):
         with torch.autocast("cpu", torch.float16):
             got = model(x, lengths)
         got.float().sum().backward()
-        assert (got.float() - wanted).abs().max() < 64 * 2**-11 * wanted.abs().max()
+        assert (got.float() - wanted).abs().max() < 16 * 2**-11 * wanted.abs().max()
         assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
 
 
@@ -163,8 +165,6 @@ def test_pooling_is_a_mean_in_float32():
     x = torch.randn(2, 300, 1, dtype=torch.bfloat16)
     assert torch.equal(rtf.sequence_model._pool(h, torch.tensor([300])), h[:, 0])
     assert torch.equal(model(x), model(x, torch.tensor([300, 300])))
-    x[1, 100:] = float("nan")  # is padding
-    assert model(x, torch.tensor([300, 100])).shape == (2, 3)
 
 
 def test_half_samples_are_computed_in_float32():
