@@ -72,7 +72,7 @@ std::complex<double> slope_over_value(const std::vector<CoefficientsView>& stage
     slope = slope * factor + value * point.response_slope();
     value *= factor;
   }
-  // Where the sum cancels, its rounding counts as often as the slope is larger than it.
+  // A sum that cancels has few digits, and so has the slope over it.
   const std::complex<double> sum = value + beside, found = slope / sum;
   const double rounding = 8 * std::numeric_limits<double>::epsilon() * (std::abs(value) + std::abs(beside));
   constexpr double least = 1e-3;  // of a sample

@@ -23,7 +23,8 @@ namespace rtf {
 struct CirclePoint {
   std::complex<double> A, N, A_slope, N_slope;
   int exponent;
-  // Where circle_point() took 106 bits, and the rounding of A and N that was met before.
+  // The same in 106 bits where doubles do not hold them, and what rounding of b does to N, and that of the angle to
+  // the angle.
   struct Wide {
     WideComplex A, N, A_slope, N_slope;
     double N_rounding, angle_rounding;
