@@ -7,8 +7,8 @@
 
 #include "core/arguments.h"
 #include "core/carver.h"
-#include "core/file_errors.h"
 #include "core/fft.h"
+#include "core/file_errors.h"
 #include "core/polynomial.h"
 #include "cpu/wrapped_kernel_lanes.h"
 #include "rtf/kernel.h"

@@ -283,10 +283,10 @@ Realized realize_sections(std::span<const System> channels, std::size_t length, 
 // impulse is a thousandth of what it was, or for as long as takes a moment.
 void check_long_run(const LayerRealization& layer, std::span<const System> channels, double radius, std::size_t length,
                     DataType precision, Executor& executor) {
-  constexpr std::size_t longest = 1 << 16, longest_together = 1 << 20;
-  const double rings = radius < 1 ? std::log(1e-3) / std::log(std::max(radius, 0.5)) : longest;
-  const std::size_t samples = std::min({rings < longest ? static_cast<std::size_t>(std::ceil(rings)) : longest, longest,
-                                        longest_together / channels.size()});
+  constexpr double longest = 1 << 16, longest_together = 1 << 20;
+  const double rings = radius < 1 ? std::ceil(std::log(1e-3) / std::log(std::max(radius, 0.5))) : longest;
+  const auto samples =
+      static_cast<std::size_t>(std::min({rings, longest, longest_together / static_cast<double>(channels.size())}));
   if (samples <= length) return;
   const Reference reference = reference_of(channels, samples, executor);
   const double error =
