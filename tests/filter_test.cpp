@@ -2,10 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <complex>
 #include <functional>
+#include <numbers>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "expect_refusal.h"
 #include "random_filter.h"
 #include "rtf/rtf.h"
 
@@ -13,6 +19,7 @@ namespace {
 
 using rtf::FilterMethod;
 using rtf::TransferFunction;
+using rtf::testing::expect_refusal;
 using rtf::testing::RandomFilters;
 
 constexpr FilterMethod every_method[] = {FilterMethod::recurrence, FilterMethod::fft, FilterMethod::block};
@@ -54,6 +61,82 @@ TEST(FilterPlan, WarnsWhenAForcedMethodMissesTheTolerance) {
   // Float results ask for less, so the same recurrence in double is eligible there.
   EXPECT_EQ(rtf::FilterPlan<float>(tf, 1, length).method(), FilterMethod::recurrence);
   EXPECT_EQ(rtf::FilterPlan<float>(tf, 1, length, {FilterMethod::recurrence}).warning(), "");
+}
+
+// 1/A of poles 1 + width e^(i theta), theta spread over the left half plane as Butterworth's are: kappa is about
+// (2 / width)^order.
+std::vector<double> narrow(std::size_t order, double width) {
+  std::vector<std::complex<long double>> product{1};
+  for (std::size_t k = 0; k < order; ++k) {
+    const long double angle =
+        std::numbers::pi_v<long double> * (0.5L + (2.0L * k + 1) / (2.0L * static_cast<long double>(order)));
+    const auto pole = 1.0L + std::polar(static_cast<long double>(width), angle);
+    product.push_back(0);
+    for (std::size_t i = product.size() - 1; i > 0; --i) product[i] -= pole * product[i - 1];
+  }
+  std::vector<double> a;
+  for (std::size_t i = 1; i < product.size(); ++i) a.push_back(static_cast<double>(product[i].real()));
+  return a;
+}
+
+// Two channels: the narrow filter, and one that rounding hardly touches.
+TransferFunction narrow_and_wide(std::size_t order, double width) {
+  TransferFunction tf = rtf::make_coefficients(2, 2, order);
+  const auto a = narrow(order, width);
+  std::copy(a.begin(), a.end(), tf.a.begin());
+  tf.a[order] = -0.5;
+  tf.b.assign(2 * order, 0.0);
+  tf.b[0] = tf.b[order] = 1;
+  return tf;
+}
+
+TEST(FilterPlan, OfNarrowFiltersIsMeasuredWhereTheBoundIsTooLarge) {
+  constexpr std::size_t length = 3000;
+  RandomFilters random(9);
+  for (const auto& [order, width] : {std::pair<std::size_t, double>{5, 0.003}, {6, 0.01}, {8, 0.04}}) {
+    const TransferFunction tf = narrow_and_wide(order, width);
+    const rtf::FilterPlan<double> plan(tf, 1, length);
+    ASSERT_GT(plan.rounding_bound(), 1e-3);  // else this looks at nothing new
+    EXPECT_EQ(plan.method(), FilterMethod::recurrence);
+    EXPECT_NE(plan.warning(), "");
+    const auto u = random.normals(2 * length);
+    std::vector<double> y(u.size());
+    rtf::filter<double>(tf, rtf::channels_last(u.data(), 1, length, 2), rtf::channels_last(y.data(), 1, length, 2));
+    for (std::size_t c = 0; c < 2; ++c) {
+      std::vector<long double> v(order + length, 0);
+      long double largest = 0, error = 0;
+      for (std::size_t t = 0; t < length; ++t) {
+        const long double* past = v.data() + order + t;
+        long double next = u[2 * t + c], exact = next;
+        for (std::size_t k = 1; k <= order; ++k) {
+          next -= static_cast<long double>(tf.a[c * order + k - 1]) * past[-static_cast<std::ptrdiff_t>(k)];
+          exact += static_cast<long double>(tf.b[c * order + k - 1]) * past[-static_cast<std::ptrdiff_t>(k)];
+        }
+        v[order + t] = next;
+        largest = std::max(largest, std::abs(exact));
+        error = std::max(error, std::abs(exact - y[2 * t + c]));
+      }
+      // What was measured is at most 1e-3, and other noise loses at most four times as much.
+      EXPECT_LE(error, (c == 0 ? 4e-3 : 1e-13) * largest) << order;
+    }
+  }
+}
+
+TEST(FilterPlan, RefusesWhatRoundingDrowns) {
+  const auto plan = [](const TransferFunction& tf, FilterMethod method) {
+    rtf::FilterPlan<double>(tf, 1, 3000, {method});
+  };
+  const TransferFunction held = narrow_and_wide(5, 0.003), drowned = narrow_and_wide(8, 0.02);
+  for (const FilterMethod method : {FilterMethod::fft, FilterMethod::block})
+    expect_refusal(std::string("in method ") + rtf::name(method), [&] { plan(held, method); });
+  for (const FilterMethod method : {FilterMethod::automatic, FilterMethod::recurrence})
+    expect_refusal("the denominator is ill-conditioned", [&] { plan(drowned, method); });
+  // A pole outside is refused where rounding grows by it, and not where it is the other channel that rounding touches.
+  TransferFunction outside = held;
+  outside.a[5] = -1.5;
+  expect_refusal("denominator 1 has a pole", [&] { plan(outside, FilterMethod::automatic); });
+  outside.a[5] = -1;
+  EXPECT_NO_THROW(plan(outside, FilterMethod::automatic));
 }
 
 TEST(Filter, GainDelayAndFirAreExactByRecurrence) {

@@ -84,9 +84,10 @@ def lfilter(
     Raises
     ------
     ValueError
-        For a filter whose rounding errors would drown the answer, as those of a pole well outside the unit circle do. Not
-        for tensors on the GPU, where the host would have to wait for it: they give large numbers, inf or nan, as does an
-        a_0 of 0.
+        For a filter whose rounding errors would drown the answer, as those of a pole well outside the unit circle do, and
+        those of coefficients of narrow filters of high order, of which they would leave fewer than three digits. Not for
+        tensors on the GPU, where the host would have to wait for it: they give large numbers, inf or nan, as does an a_0
+        of 0.
 
     Examples
     --------

@@ -47,12 +47,14 @@ class ThreadPool final : public Executor {
       context_ = context;
       tasks_ = tasks;
       next_ = 0;
-      busy_ = threads_.size();
+      open_ = true;
       ++generation_;
     }
     wake_.notify_all();
     work(0);
+    // Of few tasks none may be left when a thread wakes up: only those that came in time are waited for.
     std::unique_lock lock(mutex_);
+    open_ = false;
     done_.wait(lock, [this] { return busy_ == 0; });
     if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
   }
@@ -71,9 +73,10 @@ class ThreadPool final : public Executor {
     std::size_t seen = 0;
     std::unique_lock lock(mutex_);
     while (true) {
-      wake_.wait(lock, [&] { return stopping_ || generation_ != seen; });
+      wake_.wait(lock, [&] { return stopping_ || (open_ && generation_ != seen); });
       if (stopping_) return;
       seen = generation_;
+      ++busy_;
       lock.unlock();
       work(worker);
       lock.lock();
@@ -100,7 +103,7 @@ class ThreadPool final : public Executor {
   std::size_t tasks_ = 0, busy_ = 0, generation_ = 0;
   std::atomic<std::size_t> next_ = 0;
   std::exception_ptr failure_;
-  bool stopping_ = false;
+  bool open_ = false, stopping_ = false;
 };
 
 std::size_t initial_threads() {

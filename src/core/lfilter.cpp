@@ -7,9 +7,12 @@
 #include <vector>
 
 #include "core/arguments.h"
+#include "core/conditioning.h"
+#include "core/double_double.h"
 #include "core/file_errors.h"
 #include "rtf/executor.h"
 #include "rtf/filter.h"
+#include "rtf/stability.h"
 
 namespace rtf {
 namespace {
@@ -37,25 +40,28 @@ double dot(const double* x, const double* y, std::size_t n) {
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-// Adds e = Z / A to y, sample by sample. It dies out long before most signals end: what `order` samples below this
-// share of the largest may grow to again is beyond rounding for every filter that is not refused.
-void add_decay(const TransferFunction& tf, std::span<const double> zi, Signal<double> y) {
+// Adds e = Z / A to y, sample by sample, and to zf, unless that is empty, what Z - A E has left from sample `length` on. e
+// dies out long before most signals end: what `order` samples below this share of the largest may grow to again is
+// beyond rounding for every filter that is not refused.
+void add_decay(const TransferFunction& tf, std::span<const double> zi, Signal<double> y, std::span<double> zf) {
   constexpr double negligible = 1e-30;
-  const std::size_t n = tf.order;
+  const std::size_t n = tf.order, length = y.length;
   parallel_for(default_executor(), y.batch * y.channels, [&](std::size_t row, std::size_t) {
     const std::size_t s = row / y.channels, c = row % y.channels;
     const double *a = tf.a.data() + tf.group_of(c) * n, *from = zi.data() + row * n;
     const std::vector<double> reversed(std::make_reverse_iterator(a + n), std::make_reverse_iterator(a));
-    std::vector<double> e(n + y.length);  // zeros before its first sample
+    std::vector<double> e(n + length);  // zeros before its first sample
     double largest = 0;
     std::size_t silent = 0;
-    for (std::size_t t = 0; t < y.length && silent < n; ++t) {
+    for (std::size_t t = 0; t < length && silent < n; ++t) {
       const double value = (t < n ? from[t] : 0.0) - dot(reversed.data(), e.data() + t, n);
       e[n + t] = value;
       *y.at(s, t, c) += value;
       largest = std::max(largest, std::abs(value));
       silent = t >= n && std::abs(value) <= negligible * largest ? silent + 1 : 0;
     }
+    for (std::size_t k = 0; k < n && !zf.empty(); ++k)
+      zf[row * n + k] += (length + k < n ? from[length + k] : 0.0) - dot(reversed.data(), e.data() + length + k, n - k);
   });
 }
 
@@ -77,11 +83,48 @@ void write_final_state(const TransferFunction& tf, std::span<const double> zi, S
   });
 }
 
+// SciPy's state where the companion state is x, in place. With p = b . x and q = a . x over what is ahead,
+// p_t = sum_m b_{t+m} x_m: z_k = sum_i a_i p_{k-i} - b_i q_{k-i}, a_0 = 1. In 106 bits: where 1/A is large x is, and z
+// is what is left of terms as large.
+void transpose_states(const TransferFunction& tf, std::span<double> states) {
+  const CoefficientsView view(tf);
+  const std::size_t n = tf.order;
+  parallel_for(default_executor(), states.size() / n, [&](std::size_t row, std::size_t) {
+    const double *a = view.denominator(row % tf.channels), *b = view.numerator(row % tf.channels);
+    const auto x = states.subspan(row * n, n);
+    std::vector<DoubleDouble> p(n), q(n);
+    for (std::size_t t = 0; t < n; ++t)
+      for (std::size_t m = 1; m + t <= n; ++m) {
+        p[t] = p[t] + exact_product(b[t + m - 1], x[m - 1]);
+        q[t] = q[t] + exact_product(a[t + m - 1], x[m - 1]);
+      }
+    for (std::size_t k = 0; k < n; ++k) {
+      DoubleDouble z = p[k];
+      for (std::size_t i = 1; i <= k; ++i)
+        z = z + DoubleDouble(a[i - 1]) * p[k - i] - DoubleDouble(b[i - 1]) * q[k - i];
+      x[k] = static_cast<double>(z);
+    }
+  });
+}
+
+// What an error of y does to the state by way of N U + Z - A Y goes through 1/A once more, but for one that the state
+// of the recurrence knows of.
+bool state_needs_recurrence(const TransferFunction& tf, std::size_t length) {
+  const double kappa = condition(tf, length);
+  return !(recurrence_bound(kappa * kappa) <= tolerance<double>);
+}
+
 void filter_with_states(const TransferFunction& tf, Signal<const double> u, Signal<double> y,
                         std::span<const double> zi, std::span<double> zf) {
-  filter_from_rest<double>(tf, u, y);
-  if (!zi.empty() && y.length > 0) add_decay(tf, zi, y);
-  if (!zf.empty()) write_final_state(tf, zi, u, y, zf);
+  if (zf.empty() || !state_needs_recurrence(tf, u.length)) {
+    filter_from_rest<double>(tf, u, y);
+    if (!zi.empty()) add_decay(tf, zi, y, {});
+    if (!zf.empty()) write_final_state(tf, zi, u, y, zf);
+    return;
+  }
+  part_of(operation, [&] { filter<double>(tf, u, y, {}, zf, FilterMethod::recurrence); });
+  transpose_states(tf, zf);
+  if (!zi.empty()) add_decay(tf, zi, y, zf);
 }
 
 template <class From, class To>

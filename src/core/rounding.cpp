@@ -70,16 +70,11 @@ double relative_error(const std::vector<Wide>& exact, const F& actual) {
   return largest > 0 ? error / largest : error;
 }
 
-}  // namespace
-
-template <class T>
-double estimated_rounding(const CascadePlan<T>& plan, const Cascade& cascade) {
-  if (!may_reach(cascade, plan.length, tolerance<T>)) return 0;
+// What `run` makes, in place, of an impulse and of noise, (2, length, channels): the error of the worst channel.
+template <class T, class F>
+double probe_error(const Cascade& cascade, std::size_t length, const F& run) {
   constexpr std::size_t probes = 2;
-  const std::size_t length = std::min(plan.length, probe_length), channels = plan.channels;
-  FilterOptions options = plan.stages[0].options;
-  options.method = plan.stages[0].method();
-  const CascadePlan<T> probe(cascade, probes, length, options);
+  const std::size_t channels = cascade.channels();
   std::vector<Wide> inputs[probes] = {std::vector<Wide>(length), std::vector<Wide>(length)};
   std::mt19937 random(1);
   for (std::size_t t = 0; t < length; ++t) {
@@ -91,19 +86,39 @@ double estimated_rounding(const CascadePlan<T>& plan, const Cascade& cascade) {
   for (std::size_t p = 0; p < probes; ++p)
     for (std::size_t t = 0; t < length; ++t)
       for (std::size_t c = 0; c < channels; ++c) *signal.at(p, t, c) = static_cast<T>(inputs[p][t].high);
-  Executor& executor = default_executor();
-  const Workspace workspace(probe.workspace_bytes(executor));
-  const std::size_t states = probes * channels * probe.order;
-  std::vector<double> before(options.initial_state ? states : 0), after(options.final_state ? states : 0);
-  filter(probe, signal, before, after, workspace, executor);
+  run(signal);
 
   std::vector<double> errors(probes * channels);
-  parallel_for(executor, errors.size(), [&](std::size_t row, std::size_t) {
+  parallel_for(default_executor(), errors.size(), [&](std::size_t row, std::size_t) {
     const std::size_t p = row / channels, c = row % channels;
     errors[row] = relative_error(exact_output(cascade, c, inputs[p]),
                                  [&](std::size_t t) { return static_cast<double>(*signal.at(p, t, c)); });
   });
-  return *std::max_element(errors.begin(), errors.end()) * growth(cascade, plan.length);
+  return *std::max_element(errors.begin(), errors.end());
+}
+
+}  // namespace
+
+template <class T>
+double estimated_rounding(const CascadePlan<T>& plan, const Cascade& cascade) {
+  if (!may_reach(cascade, plan.length, tolerance<T>)) return 0;
+  const std::size_t length = std::min(plan.length, probe_length);
+  const auto run = [&](Signal<T> samples) {
+    FilterOptions options = plan.stages[0].options;
+    options.method = plan.stages[0].method();
+    const CascadePlan<T> probe(cascade, samples.batch, length, options);
+    const Workspace workspace(probe.workspace_bytes(default_executor()));
+    const std::size_t states = samples.batch * probe.channels * probe.order;
+    std::vector<double> before(options.initial_state ? states : 0), after(options.final_state ? states : 0);
+    filter(probe, samples, before, after, workspace, default_executor());
+  };
+  return probe_error<T>(cascade, length, run) * growth(cascade, plan.length);
+}
+
+double estimated_rounding(const TransferFunction& tf, std::size_t length,
+                          const std::function<void(Signal<double>)>& run) {
+  const Cascade cascade = to_cascade(tf);
+  return probe_error<double>(cascade, std::min(length, probe_length), run) * growth(cascade, length);
 }
 
 double estimated_rounding(const TransferFunction& tf, std::span<const double> kernels, std::size_t length,

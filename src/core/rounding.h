@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +18,10 @@ inline constexpr std::size_t probe_length = 4096;
 // probe_length it grows as the condition number does. 0 without a look where rounding cannot reach the tolerance of T.
 template <class T>
 double estimated_rounding(const CascadePlan<T>& plan, const Cascade& cascade);
+
+// The same for what `run` makes of samples in place, looked at whatever the bound says.
+double estimated_rounding(const TransferFunction& tf, std::size_t length,
+                          const std::function<void(Signal<double>)>& run);
 
 // The same for kernels, (channels, length), that were computed in double.
 double estimated_rounding(const TransferFunction& tf, std::span<const double> kernels, std::size_t length,

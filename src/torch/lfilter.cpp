@@ -1,12 +1,23 @@
-// lfilter: scipy.signal.lfilter with gradients, in a few calls of filter and convolve.
+// lfilter: scipy.signal.lfilter with gradients; transposed_filter: filter with SciPy's states.
+#include "rtf/lfilter.h"
+
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
+#include "torch/bridge.h"
 #include "torch/dispatch.h"
+#include "torch/filter.h"
 #include "torch/rational.h"
+#include "torch/tape.h"
 
 namespace rtf::ops {
 namespace {
+
+Pair transposed_filter(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0, const OptionalTensor& zi) {
+  RTF_OPERATOR("transposed_filter", Pair, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+               const OptionalTensor&);
+  return op.call(u, a, b, h0, zi);
+}
 
 // sum_{m >= 1} c_{t+m} x_m for t = 0..n-1, x and the result (batch, n, channels), c (channels, n).
 Tensor advance(const Tensor& x, const Tensor& c) { return convolve(x, c.flip(1)).flip(1); }
@@ -17,6 +28,90 @@ Tensor leading(double first, const Tensor& c) { return at::constant_pad_nd(c.sli
 // The state (batch, n, channels) that SciPy has where the companion state is x: both leave the same output behind.
 Tensor transposed_state(const Tensor& x, const Tensor& a, const Tensor& b) {
   return convolve(advance(x, b), leading(1, a)) - convolve(advance(x, a), leading(0, b));
+}
+
+// In double, which loses digits of zf where 1/A is large.
+Pair composed_transposed_filter(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0,
+                                const OptionalTensor& zi) {
+  check_coefficients("transposed_filter", a, b, h0);
+  auto [y, end] = filter(u, a, b, h0);
+  const auto order = a.sym_size(1), length = u.sym_size(1);
+  if (order == 0) return {y, end};
+  const Tensor every_a = spread_rows(a, b.sym_size(0)).to(at::kDouble), numerator = b.to(at::kDouble);
+  Tensor zf = transposed_state(end.transpose(1, 2), every_a, numerator);
+  if (zi) {
+    // The output is (N U + Z) / A: what zi adds is the response of 1/A to its numbers.
+    const Tensor start = at::constant_pad_nd_symint(zi->transpose(1, 2), {0, 0, 0, length});
+    const auto [free, free_end] = filter(start.slice_symint(1, 0, length), a, -every_a, at::ones_like(h0));
+    y = y + free.to(y.scalar_type());
+    zf = zf - advance(free_end.transpose(1, 2), every_a) + start.slice_symint(1, length, length + order);
+  }
+  return {y, zf.transpose(1, 2).contiguous()};
+}
+
+Pair transposed_filter_cpu(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0,
+                           const OptionalTensor& zi) {
+  constexpr const char* operation = "transposed_filter";
+  const CoefficientTensors c(operation, a, b, h0);
+  const auto type = compute_type(operation, u.scalar_type());
+  check_filter_input(operation, u, b);
+  if (zi) check_state(operation, *zi, u.size(0), b);
+  const Tensor in = u.to(type), start = zi ? zi->contiguous() : at::empty({0}, at::kDouble);
+  const Tensor out = empty_result(in, type);
+  const Tensor zf = at::empty({u.size(0), b.size(0), b.size(1)}, at::TensorOptions(at::kDouble));
+  with_type(type, [&](auto zero) {
+    using T = decltype(zero);
+    rtf::lfilter<T>(c.plain(), signal<const T>(in), signal<T>(out), values<const double>(start), values<double>(zf));
+  });
+  return {as_result(out, u, u.scalar_type()), zf};
+}
+
+// sum over sequences and t of m_{t+k} x_t for k = 1..n, (channels, n): m (batch, length + n, channels), x (batch,
+// length, channels). Every row of m through a filter of its own, that of x backwards.
+Tensor lagged_products(const Tensor& m, const Tensor& x, const c10::SymInt& order) {
+  const auto batch = x.sym_size(0), length = x.sym_size(1), channels = x.sym_size(2), rows = batch * channels;
+  const Tensor signal = m.permute({1, 0, 2}).reshape_symint({1, length + order, rows});
+  const Tensor taps = x.to(at::kDouble).flip(1).permute({0, 2, 1}).reshape_symint({rows, length});
+  const Tensor products = convolve(signal, taps).slice_symint(1, length, length + order);
+  return products.reshape_symint({order, batch, channels}).sum(1).t();
+}
+
+// The transposed form is s_{t+1} = F s_t + b u_t, y_t = s_t^1 + h0 u_t with the transpose F of the companion matrix. So
+// its adjoint is the companion form, backwards in time from dzf, and no state is converted: with m of its own samples,
+// continued into dzf, db_k = sum_t m_{t+k} u_t and da_k = -sum_t m_{t+k} (y_t - h0 u_t).
+variable_list transposed_filter_gradient(const variable_list& saved, const variable_list& gradients) {
+  const Tensor &u = saved[0], &a = saved[1], &b = saved[2], &h0 = saved[3];
+  const auto zi = given(saved[4]);
+  const auto order = a.sym_size(1), channels = b.sym_size(0);
+  const Tensor backwards = or_zero(gradients[0], u).to(at::kDouble).flip(1);
+  const OptionalTensor end = given(gradients[1]);
+  const Tensor wide_a = a.to(at::kDouble), wide_h0 = h0.to(at::kDouble);
+  const auto [du, dzi] = filter(backwards, wide_a, b.to(at::kDouble), wide_h0, end);
+  const Tensor dh0 = (backwards.flip(1) * u).sum(at::IntArrayRef{0, 1});
+  Tensor da = at::zeros_like(a), db = at::zeros_like(b);
+  if (order != 0 && u.sym_numel() != 0) {
+    const Tensor one = at::ones_like(wide_h0);
+    const Tensor m = std::get<0>(filter(backwards, wide_a, -spread_rows(wide_a, channels), one, end)).flip(1);
+    const Tensor after = end ? end->transpose(1, 2)
+                             : at::zeros_symint({u.sym_size(0), order, channels}, m.options());
+    const Tensor samples = at::cat({m, after}, 1);
+    const Tensor strict = std::get<0>(transposed_filter(u.to(at::kDouble), a, b, at::zeros_like(h0), zi));
+    db = lagged_products(samples, u, order).to(b.scalar_type());
+    da = -gathered_rows(lagged_products(samples, strict, order), a.sym_size(0)).to(a.scalar_type());
+  }
+  return {du.flip(1).to(u.scalar_type()), da, db, dh0.to(h0.scalar_type()), zi ? dzi : Tensor()};
+}
+
+Pair transposed_filter_autograd(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0,
+                                const OptionalTensor& zi) {
+  const auto result = record(
+      "transposed_filter", {u, a, b, h0, kept(zi)}, {u, a, b, h0, kept(zi)},
+      [&]() -> variable_list {
+        auto [y, zf] = transposed_filter(u, a, b, h0, zi);
+        return {y, zf};
+      },
+      transposed_filter_gradient);
+  return {result[0], result[1]};
 }
 
 // Throws unless zi has the size of a state, and leading ones that are those of x or stretch to them.
@@ -54,27 +149,20 @@ Pair lfilter_composite(const Tensor& x, const Tensor& a_, const Tensor& b_, cons
   };
   const Tensor a = r.a, b = said ? r.b : r.b.expand_symint({channels, order});
   const Tensor h0 = said ? r.h0 : r.h0.expand_symint({channels});
-  auto [y, end] = filter(samples(x, length), a, b, h0);
-  Tensor zf = end.transpose(1, 2);
-  if (order > 0 && (zi || return_zf)) {
-    const Tensor every_a = for_channels(a, channels).expand_symint({channels, order});
-    if (return_zf) zf = transposed_state(zf, every_a, b);
-    if (zi) {
-      // The output is (N U + Z) / A: what zi adds is the response of 1/A to its numbers.
-      const Tensor start =
-          at::constant_pad_nd_symint(samples(zi->to(at::kDouble).expand_symint(state_shape), order), {0, 0, 0, length});
-      const auto [free, free_end] = filter(start.slice_symint(1, 0, length), a, -every_a, at::ones_like(h0));
-      y = y + free.to(y.scalar_type());
-      if (return_zf)
-        zf = zf - advance(free_end.transpose(1, 2), every_a) + start.slice_symint(1, length, length + order);
-    }
-  }
-  const Tensor out = y.transpose(1, 2).reshape_symint(x.sym_sizes());
-  return {out, return_zf ? zf.transpose(1, 2).reshape_symint(state_shape) : at::empty({0}, end.options())};
+  const Tensor u = samples(x, length);
+  const auto by_rows = [&](const Tensor& y) { return y.transpose(1, 2).reshape_symint(x.sym_sizes()); };
+  if (!zi && !return_zf) return {by_rows(std::get<0>(filter(u, a, b, h0))), at::empty({0}, a.options())};
+  OptionalTensor start;
+  if (zi) start = zi->to(at::kDouble).expand_symint(state_shape).reshape_symint({batch, channels, order});
+  const auto [y, zf] = transposed_filter(u, a, b, h0, start);
+  return {by_rows(y), return_zf ? zf.reshape_symint(state_shape) : at::empty({0}, zf.options())};
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(rtf, CompositeImplicitAutograd, m) { m.impl("lfilter", lfilter_composite); }
+TORCH_LIBRARY_IMPL(rtf, CompositeExplicitAutograd, m) { m.impl("transposed_filter", composed_transposed_filter); }
+TORCH_LIBRARY_IMPL(rtf, CPU, m) { m.impl("transposed_filter", transposed_filter_cpu); }
+TORCH_LIBRARY_IMPL(rtf, Autograd, m) { m.impl("transposed_filter", transposed_filter_autograd); }
 
 }  // namespace rtf::ops

@@ -50,6 +50,24 @@ def test_lfilter_in_pieces():
     close(state, end.numpy())
 
 
+@pytest.mark.parametrize("kind", ["low", "high"])
+def test_gradients_of_narrow_filters_go_through_a_cut(kind):
+    """As those of one call, with a state between two whose digits are those of 1/A, 1e6 and more."""
+    rng = np.random.default_rng(7)
+    b, a = signal.butter(4, 0.01, kind)
+    x, weights = rng.standard_normal((2, 600)), torch.tensor(rng.standard_normal((2, 600)))
+
+    def gradients(cut):
+        leaves = tensors(x, a, b, grad=True)
+        u, *rest = leaves
+        first, state = rtf.lfilter(u[:, :cut], *rest, return_zf=True)
+        y = torch.cat((first, rtf.lfilter(u[:, cut:], *rest, zi=state)), 1)
+        return torch.autograd.grad((y * weights).sum(), leaves)
+
+    for got, wanted in zip(gradients(300), gradients(600)):
+        close(got, wanted.numpy(), 1e-8)
+
+
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (2, 5, 2), (3, 9, 4), (1, 3, 7)])
 def test_lfilter_has_all_gradients(sizes):
     """x, a with a_0, b, h0 and zi, to y and to zf; the length below the order too."""
