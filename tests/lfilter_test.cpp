@@ -78,8 +78,8 @@ TEST(Lfilter, IsTheTransposedDirectForm) {
   }
 }
 
-// (1 - r w)^4 with zeros near the pole, as a narrow high pass has, or none: 1/A reaches 1e6 and more, and a state that is
-// off by a rounding of it would be all that is heard of the next block.
+// (1 - r w)^4 with zeros near the pole, as a narrow high pass has, or none: 1/A reaches 1e6 and more, and a state that
+// is off by a rounding of it would be all that is heard of the next block.
 TEST(Lfilter, StatesOfNarrowFiltersHaveTheirDigits) {
   RandomFilters random(23);
   const std::size_t length = 300, blocks = 6;
@@ -95,7 +95,8 @@ TEST(Lfilter, StatesOfNarrowFiltersHaveTheirDigits) {
     for (std::size_t block = 0; block < blocks; ++block) {
       const auto u = random.normals(length);
       std::vector<double> y(length), zf(4);
-      rtf::lfilter<double>(tf, rtf::length_last(u.data(), 1, 1, length), rtf::length_last(y.data(), 1, 1, length), z, zf);
+      rtf::lfilter<double>(tf, rtf::length_last(u.data(), 1, 1, length), rtf::length_last(y.data(), 1, 1, length), z,
+                           zf);
       const auto wanted = transposed(b, a, u, exact_z);
       for (std::size_t t = 0; t < length; ++t) {
         largest = std::max(largest, std::abs(wanted[t]));

@@ -174,6 +174,8 @@ def test_opcheck(torch_ops, sizes):
         ("lfilter", (u[0, :, 0], sigma[:1] + 1, b[0]), {}),
         ("transposed_filter", (u, a, b, h0, state), {}),
         ("transposed_filter", (turned, a, b, h0), {}),
+        ("transposed_filter", (u, a, b, h0, state, False), {}),
+        ("transposed_filter", (u, a, b, h0, None, False), {}),
         ("freqz", (a, b, h0, torch.linspace(0, 3, 5)), {}),
         ("group_delay", (a, b, h0, torch.linspace(0, 3, 5)), {}),
         ("rational", (sigma[:, None] + 1, b), {}),

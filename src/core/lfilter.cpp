@@ -40,9 +40,9 @@ double dot(const double* x, const double* y, std::size_t n) {
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-// Adds e = Z / A to y, sample by sample, and to zf, unless that is empty, what Z - A E has left from sample `length` on. e
-// dies out long before most signals end: what `order` samples below this share of the largest may grow to again is
-// beyond rounding for every filter that is not refused.
+// Adds e = Z / A to y, sample by sample, and to zf, unless that is empty, what Z - A E has left from sample `length`
+// on. e dies out long before most signals end: what `order` samples below this share of the largest may grow to again
+// is beyond rounding for every filter that is not refused.
 void add_decay(const TransferFunction& tf, std::span<const double> zi, Signal<double> y, std::span<double> zf) {
   constexpr double negligible = 1e-30;
   const std::size_t n = tf.order, length = y.length;

@@ -143,7 +143,9 @@ FilterGradient<T> filter_vjp(const TransferFunction& tf, Signal<const T> u, std:
     check_count("filter_vjp", "the gradient of the final state", final_state_gradient.size(), state_size);
 
   if (method == FilterMethod::automatic) {
-    const bool holds = recurrence_bound(condition(tf, length)) <= tolerance<T>;
+    // As in filter(), nothing else is as good for states.
+    const bool states = !initial_state.empty() || !final_state_gradient.empty();
+    const bool holds = states || recurrence_bound(condition(tf, length)) <= tolerance<T>;
     method = holds && tf.order <= recurrence_order ? FilterMethod::recurrence : FilterMethod::fft;
   }
   if (method == FilterMethod::fft)

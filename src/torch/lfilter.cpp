@@ -13,11 +13,14 @@
 namespace rtf::ops {
 namespace {
 
-Pair transposed_filter(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0, const OptionalTensor& zi) {
+Pair transposed_filter(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0, const OptionalTensor& zi,
+                       bool return_zf) {
   RTF_OPERATOR("transposed_filter", Pair, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-               const OptionalTensor&);
-  return op.call(u, a, b, h0, zi);
+               const OptionalTensor&, bool);
+  return op.call(u, a, b, h0, zi, return_zf);
 }
+
+Tensor no_state() { return at::empty({0}, at::kDouble); }
 
 // sum_{m >= 1} c_{t+m} x_m for t = 0..n-1, x and the result (batch, n, channels), c (channels, n).
 Tensor advance(const Tensor& x, const Tensor& c) { return convolve(x, c.flip(1)).flip(1); }
@@ -32,33 +35,36 @@ Tensor transposed_state(const Tensor& x, const Tensor& a, const Tensor& b) {
 
 // In double, which loses digits of zf where 1/A is large.
 Pair composed_transposed_filter(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0,
-                                const OptionalTensor& zi) {
+                                const OptionalTensor& zi, bool return_zf) {
   check_coefficients("transposed_filter", a, b, h0);
   auto [y, end] = filter(u, a, b, h0);
   const auto order = a.sym_size(1), length = u.sym_size(1);
-  if (order == 0) return {y, end};
-  const Tensor every_a = spread_rows(a, b.sym_size(0)).to(at::kDouble), numerator = b.to(at::kDouble);
-  Tensor zf = transposed_state(end.transpose(1, 2), every_a, numerator);
+  if (order == 0) return {y, return_zf ? end : end.new_empty({0})};
+  const Tensor every_a = spread_rows(a, b.sym_size(0)).to(at::kDouble);
+  Tensor start, free_end;
   if (zi) {
     // The output is (N U + Z) / A: what zi adds is the response of 1/A to its numbers.
-    const Tensor start = at::constant_pad_nd_symint(zi->transpose(1, 2), {0, 0, 0, length});
-    const auto [free, free_end] = filter(start.slice_symint(1, 0, length), a, -every_a, at::ones_like(h0));
+    start = at::constant_pad_nd_symint(zi->transpose(1, 2), {0, 0, 0, length});
+    Tensor free;
+    std::tie(free, free_end) = filter(start.slice_symint(1, 0, length), a, -every_a, at::ones_like(h0));
     y = y + free.to(y.scalar_type());
-    zf = zf - advance(free_end.transpose(1, 2), every_a) + start.slice_symint(1, length, length + order);
   }
+  if (!return_zf) return {y, end.new_empty({0})};
+  Tensor zf = transposed_state(end.transpose(1, 2), every_a, b.to(at::kDouble));
+  if (zi) zf = zf - advance(free_end.transpose(1, 2), every_a) + start.slice_symint(1, length, length + order);
   return {y, zf.transpose(1, 2).contiguous()};
 }
 
 Pair transposed_filter_cpu(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0,
-                           const OptionalTensor& zi) {
+                           const OptionalTensor& zi, bool return_zf) {
   constexpr const char* operation = "transposed_filter";
   const CoefficientTensors c(operation, a, b, h0);
   const auto type = compute_type(operation, u.scalar_type());
   check_filter_input(operation, u, b);
   if (zi) check_state(operation, *zi, u.size(0), b);
-  const Tensor in = u.to(type), start = zi ? zi->contiguous() : at::empty({0}, at::kDouble);
+  const Tensor in = u.to(type), start = zi ? zi->contiguous() : no_state();
   const Tensor out = empty_result(in, type);
-  const Tensor zf = at::empty({u.size(0), b.size(0), b.size(1)}, at::TensorOptions(at::kDouble));
+  const Tensor zf = return_zf ? at::empty({u.size(0), b.size(0), b.size(1)}, at::kDouble) : no_state();
   with_type(type, [&](auto zero) {
     using T = decltype(zero);
     rtf::lfilter<T>(c.plain(), signal<const T>(in), signal<T>(out), values<const double>(start), values<double>(zf));
@@ -81,10 +87,13 @@ Tensor lagged_products(const Tensor& m, const Tensor& x, const c10::SymInt& orde
 // continued into dzf, db_k = sum_t m_{t+k} u_t and da_k = -sum_t m_{t+k} (y_t - h0 u_t).
 variable_list transposed_filter_gradient(const variable_list& saved, const variable_list& gradients) {
   const Tensor &u = saved[0], &a = saved[1], &b = saved[2], &h0 = saved[3];
-  const auto zi = given(saved[4]);
+  const OptionalTensor zi = given(saved[4]), end = gradients.size() > 1 ? given(gradients[1]) : std::nullopt;
+  if (!zi && !end) {
+    const auto [du, da, db, dh0, dx] = filter_backward(gradients[0], {}, u, a, b, h0, {}, {}, {});
+    return {du, da, db, dh0, Tensor()};
+  }
   const auto order = a.sym_size(1), channels = b.sym_size(0);
   const Tensor backwards = or_zero(gradients[0], u).to(at::kDouble).flip(1);
-  const OptionalTensor end = given(gradients[1]);
   const Tensor wide_a = a.to(at::kDouble), wide_h0 = h0.to(at::kDouble);
   const auto [du, dzi] = filter(backwards, wide_a, b.to(at::kDouble), wide_h0, end);
   const Tensor dh0 = (backwards.flip(1) * u).sum(at::IntArrayRef{0, 1});
@@ -92,10 +101,10 @@ variable_list transposed_filter_gradient(const variable_list& saved, const varia
   if (order != 0 && u.sym_numel() != 0) {
     const Tensor one = at::ones_like(wide_h0);
     const Tensor m = std::get<0>(filter(backwards, wide_a, -spread_rows(wide_a, channels), one, end)).flip(1);
-    const Tensor after = end ? end->transpose(1, 2)
-                             : at::zeros_symint({u.sym_size(0), order, channels}, m.options());
+    const Tensor after = end ? end->transpose(1, 2) : at::zeros_symint({u.sym_size(0), order, channels}, m.options());
     const Tensor samples = at::cat({m, after}, 1);
-    const Tensor strict = std::get<0>(transposed_filter(u.to(at::kDouble), a, b, at::zeros_like(h0), zi));
+    const Tensor strict =
+        std::get<0>(transposed_filter(u.to(at::kDouble), a, b, at::zeros_like(h0), zi, /*return_zf=*/false));
     db = lagged_products(samples, u, order).to(b.scalar_type());
     da = -gathered_rows(lagged_products(samples, strict, order), a.sym_size(0)).to(a.scalar_type());
   }
@@ -103,14 +112,14 @@ variable_list transposed_filter_gradient(const variable_list& saved, const varia
 }
 
 Pair transposed_filter_autograd(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0,
-                                const OptionalTensor& zi) {
+                                const OptionalTensor& zi, bool return_zf) {
   const auto result = record(
       "transposed_filter", {u, a, b, h0, kept(zi)}, {u, a, b, h0, kept(zi)},
       [&]() -> variable_list {
-        auto [y, zf] = transposed_filter(u, a, b, h0, zi);
+        auto [y, zf] = transposed_filter(u, a, b, h0, zi, return_zf);
         return {y, zf};
       },
-      transposed_filter_gradient);
+      transposed_filter_gradient, /*differentiable=*/return_zf ? 2 : 1);
   return {result[0], result[1]};
 }
 
@@ -144,18 +153,14 @@ Pair lfilter_composite(const Tensor& x, const Tensor& a_, const Tensor& b_, cons
     none = none * 0;
     return {x + none.to(x.scalar_type()), at::zeros_symint(state_shape, r.a.options()) + none};
   }
-  const auto samples = [&](const Tensor& rows, const c10::SymInt& count) {
-    return rows.reshape_symint({batch, channels, count}).transpose(1, 2);
-  };
   const Tensor a = r.a, b = said ? r.b : r.b.expand_symint({channels, order});
   const Tensor h0 = said ? r.h0 : r.h0.expand_symint({channels});
-  const Tensor u = samples(x, length);
-  const auto by_rows = [&](const Tensor& y) { return y.transpose(1, 2).reshape_symint(x.sym_sizes()); };
-  if (!zi && !return_zf) return {by_rows(std::get<0>(filter(u, a, b, h0))), at::empty({0}, a.options())};
   OptionalTensor start;
   if (zi) start = zi->to(at::kDouble).expand_symint(state_shape).reshape_symint({batch, channels, order});
-  const auto [y, zf] = transposed_filter(u, a, b, h0, start);
-  return {by_rows(y), return_zf ? zf.reshape_symint(state_shape) : at::empty({0}, zf.options())};
+  const Tensor u = x.reshape_symint({batch, channels, length}).transpose(1, 2);
+  const auto [y, zf] = transposed_filter(u, a, b, h0, start, return_zf);
+  const Tensor out = y.transpose(1, 2).reshape_symint(x.sym_sizes());
+  return {out, return_zf ? zf.reshape_symint(state_shape) : zf};
 }
 
 }  // namespace

@@ -42,7 +42,9 @@ TORCH_LIBRARY(rtf, m) {
   m.def(
       "lfilter(Tensor x, Tensor a, Tensor b, Tensor? h0=None, Tensor? zi=None, bool return_zf=False) -> (Tensor, "
       "Tensor)");
-  m.def("transposed_filter(Tensor u, Tensor a, Tensor b, Tensor h0, Tensor? zi=None) -> (Tensor, Tensor)");
+  m.def(
+      "transposed_filter(Tensor u, Tensor a, Tensor b, Tensor h0, Tensor? zi=None, bool return_zf=True) -> "
+      "(Tensor, Tensor)");
   m.def("rational(Tensor a, Tensor b, Tensor? h0=None) -> (Tensor, Tensor, Tensor)");
   m.def("monic(Tensor a, Tensor b, SymInt channels) -> (Tensor, Tensor, Tensor)");
   m.def("monic_backward(Tensor da, Tensor db, Tensor dh0, Tensor a, Tensor b) -> (Tensor, Tensor)");
