@@ -1,8 +1,9 @@
 """The functions of `rtf.functions`, `rtf.response` and `rtf.toolbox` for tensors: the same arguments, over `torch.ops.rtf`.
 
 `lfilter`, `convolve`, `freqz`, `group_delay`, `correct` and `wrap` have gradients, and so has `kernel` with the methods
-'auto' and 'wrapped'; forms other than tf and ba have none there, and tensors of them that require one are refused. The
-other functions go through NumPy: they read the numbers alone, and what comes back lies where the first tensor was.
+'auto' and 'wrapped'; forms other than tf and ba, but for sections in `lfilter`, have none there, and tensors of them that
+require one are refused. The other functions go through NumPy: they read the numbers alone, and what comes back lies where
+the first tensor was.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ from ._dispatch import (
     is_form,
     samples,
 )
+from ._factors import check_channels, check_section_states, check_sections, factors, in_factors, is_one
 from ._library import count_or_symbol, ops
-from .forms import NAMES, Array, Filter, PolynomialRatio, TrainedTransferFunction, TransferFunction
+from .forms import NAMES, Array, Filter, PolynomialRatio, TrainedTransferFunction, TransferFunction, ZeroPoleGain
 
 Coefficients = tuple[Tensor, Tensor, Tensor | None]
 R = TypeVar("R")
@@ -162,6 +164,8 @@ def _have_rows(found: Coefficients) -> bool:
 def lfilter(x: Any, a: Any, b: Any = None, h0: Any = None, zi: Any = None, return_zf: bool = False) -> Any:
     check_lfilter(a, b, h0)
     return_zf = flag("lfilter", "return_zf", return_zf)
+    if in_factors(a):
+        return _through_sections(x, a, zi, return_zf)
     found = _rational("lfilter", a, b, h0, x, zi)
     if found is None:
         found = _coefficients("lfilter", *functions.plain_coefficients(a), x, zi)
@@ -173,6 +177,35 @@ def lfilter(x: Any, a: Any, b: Any = None, h0: Any = None, zi: Any = None, retur
     y, zf = _called("lfilter", ops.lfilter, _computed(x), *found, zi, return_zf)
     y = y.to(x.dtype)
     return (y, zf) if return_zf else y
+
+
+def _through_sections(x: Any, filter: Any, zi: Any, return_zf: bool) -> Any:
+    for form in [filter] if is_one(filter) else filter:
+        if isinstance(form, ZeroPoleGain):
+            _check_gradient("lfilter", form, form)
+    device = _device("lfilter", x, filter, zi)
+    given, beside = factors(filter)
+    channels = [_real("lfilter", "sections", one, device).double() for one in given]
+    for one in channels:
+        check_sections(tuple(one.shape))
+    x = _real("lfilter", "x", x, device)
+    check_channels(filter, tuple(x.shape))
+    count = max(len(one) for one in channels)
+    passing = torch.tensor([1.0, 0, 0, 1, 0, 0], dtype=torch.float64, device=device)  # of those that lack
+    padded = [torch.cat((one, passing.expand(count - len(one), 6))) for one in channels]
+    rows = 0 if is_one(filter) else slice(None)
+    if zi is not None:
+        zi = _real("lfilter", "zi", zi, device)
+        check_section_states(tuple(zi.shape), count)
+    y, ends = x.double(), []
+    for number in range(count):
+        stage, start = torch.stack([one[number] for one in padded])[rows], None if zi is None else zi[number]
+        y, end = _called("lfilter", ops.lfilter, y, stage[..., 3:], stage[..., :3], None, start, return_zf)
+        ends.append(end)
+    if any(beside):
+        y = y + torch.tensor(beside, dtype=torch.float64, device=device)[:, None][rows] * x
+    y = y.to(x.dtype)
+    return (y, torch.stack(ends)) if return_zf else y
 
 
 def kernel(a: Any, b: Any = None, h0: Any = None, *, length: int, method: str = "auto") -> Tensor:

@@ -42,6 +42,7 @@ from ._dispatch import (
     text,
     unpacked,
 )
+from ._factors import check_channels, check_section_states, check_sections, factors, in_factors, is_one
 from .forms import Array, Filter, PolynomialRatio, TrainedTransferFunction, TransferFunction, _HasTransferFunction
 from .toolbox import convert
 
@@ -57,9 +58,9 @@ def lfilter(
 
     Rounding errors are in proportion to the largest sample around: orders beyond some hundreds go by way of transforms. For
     the same reason a sample that is nan or infinite makes more than those after it nan: the others of its block, or of its
-    transform. A form other than `TransferFunction` and `PolynomialRatio` becomes coefficients first, which do not hold the
-    poles and zeros of narrow filters of high order: a warning says so, or the filter is refused; `rtf.Stream` runs such a
-    filter as sections, and `kernel` has its kernel for `convolve`.
+    transform. `SecondOrderSections` run one after the other, in float64, as in `scipy.signal.sosfilt`, and `ZeroPoleGain`
+    as the sections that `convert` makes of it: so narrow filters of high order keep their digits. Other forms become
+    coefficients first.
 
     Parameters
     ----------
@@ -72,14 +73,14 @@ def lfilter(
     zi : (..., order), optional
         SciPy's initial state, that of the transposed direct form divided by a_0: `scipy.signal.lfilter_zi` and the zf of
         a call before. The leading axes are those of x, or broadcast to them. The order is
-        max(len(a), len(b)) - 1, or that of a and b where h0 is given.
+        max(len(a), len(b)) - 1, or that of a and b where h0 is given. Of sections (sections, ..., 2), as `sosfilt` has it.
     return_zf : bool
         Whether to return the final state too.
 
     Returns
     -------
     y : like x
-    zf : float64 (..., order), only with return_zf
+    zf : float64 (..., order), or (sections, ..., 2); only with return_zf
 
     Raises
     ------
@@ -111,6 +112,12 @@ def lfilter(
     >>> rtf.lfilter([1.0, 0, 0, 0], rtf.ZeroPoleGain(zeros=[-0.5], poles=[0.5], gain=2))
     array([2. , 2. , 1. , 0.5])
 
+    Sections in a row, `scipy.signal.sosfilt(sos, x)`:
+
+    >>> sos = [[2, 1, 0, 1, 0, 0], [1, 0, 0, 1, -0.5, 0]]
+    >>> rtf.lfilter([1.0, 0, 0, 0], rtf.SecondOrderSections(sos))
+    array([2. , 2. , 1. , 0.5])
+
     Two channels with a denominator of their own each:
 
     >>> x = np.ones((2, 3))
@@ -119,6 +126,9 @@ def lfilter(
            [1.  , 0.5 , 0.75]])
     """
     check_lfilter(a, b, h0)
+    return_zf = flag("lfilter", "return_zf", return_zf)
+    if in_factors(a):
+        return _through_sections(x, a, zi, return_zf)
     if is_form(a):
         a, b, h0 = plain_coefficients(a)
     x = samples("lfilter", "x", x)
@@ -130,8 +140,35 @@ def lfilter(
     if zi is not None:
         order = max(np.shape(a)[-1:] + np.shape(b)[-1:], default=0) - (h0 is None)
         zi = states("lfilter", "zi", zi, (*x.shape[:-1], max(order, 0)))
-    y, zf = _core.lfilter(x, a, b, h0, zi, flag("lfilter", "return_zf", return_zf))
+    y, zf = _core.lfilter(x, a, b, h0, zi, return_zf)
     return (y, zf) if return_zf else y
+
+
+def _through_sections(x: Array, filter: Any, zi: Array, return_zf: bool) -> Any:
+    given, beside = factors(filter)
+    channels = [numbers("lfilter", "sections", one) for one in given]
+    for one in channels:
+        check_sections(one.shape)
+        check_finite("lfilter", "sections", one)
+    stages = np.tile([1.0, 0, 0, 1, 0, 0], (max(map(len, channels)), len(channels), 1))  # those that lack pass on
+    for c, one in enumerate(channels):
+        stages[: len(one), c] = one
+    rows = 0 if is_one(filter) else slice(None)
+    x = samples("lfilter", "x", x)
+    check_channels(filter, x.shape)
+    if zi is not None:
+        zi = numbers("lfilter", "zi", zi)
+        check_section_states(zi.shape, len(stages))
+    y, ends = x.astype(np.float64), []
+    for number, stage in enumerate(stages):
+        b, a = (np.ascontiguousarray(part) for part in np.split(stage[rows], 2, axis=-1))
+        start = None if zi is None else states("lfilter", "zi", zi[number], (*x.shape[:-1], 2))
+        y, end = _core.lfilter(y, a, b, None, start, return_zf)
+        ends.append(end)
+    if any(beside):
+        y += np.array(beside)[:, None][rows] * x
+    y = y.astype(x.dtype, copy=False)
+    return (y, np.stack(ends)) if return_zf else y
 
 
 def plain_coefficients(filter: Any) -> tuple[Array, Array, Array]:

@@ -103,13 +103,14 @@ def test_gradients_go_through_lists_of_tensors():
 def test_gradients_that_would_vanish_are_refused(form):
     converted = tensors(rtf.convert(PLAIN, form))
     first = converted[0].requires_grad_()
-    for compute in (
-        lambda filter: rtf.lfilter(tensors(X), filter),
-        lambda filter: rtf.lfilter(tensors(X[:1]), [filter]),
+    calls = [
         lambda filter: rtf.kernel(filter, length=9),
         lambda filter: rtf.freqz(filter, points=5),
         lambda filter: rtf.group_delay(filter, points=5),
-    ):
+    ]
+    if form != "sos":  # which has one there
+        calls += [lambda filter: rtf.lfilter(tensors(X), filter), lambda filter: rtf.lfilter(tensors(X[:1]), [filter])]
+    for compute in calls:
         with pytest.raises(ValueError, match=rf"a tensor requires a gradient, and a {type(converted).__name__} has none; detach it$"):
             compute(converted)
         with torch.no_grad():
