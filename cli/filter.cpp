@@ -26,7 +26,9 @@ void add_options(CLI::App& command, FilterCommandOptions& options) {
       ->required()
       ->type_name("FILE");
   add_output(command, options.output, "file for the outputs, of the input's shape: npy for npy, wav for wav");
-  command.add_option("--method", options.method, "auto takes the cheapest whose rounding bound holds")
+  command
+      .add_option("--method", options.method,
+                  "auto takes the cheapest whose rounding bound holds, else fft, or recurrence for states")
       ->type_name("METHOD")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "fft", "recurrence", "block"}));

@@ -212,6 +212,26 @@ def test_opcheck(torch_ops, sizes):
         torch.library.opcheck(getattr(torch_ops, name).default, arguments, options)
 
 
+@pytest.mark.parametrize("sizes", SIZES)
+def test_scipy_states_without_a_kernel_of_their_own(torch_ops, sizes):
+    """What other devices compose is what the CPU computes."""
+    f, a, b, h0, u, state, *_ = (x.detach() if isinstance(x, torch.Tensor) else x for x in tensors(sizes))
+    operator = torch_ops.transposed_filter.default
+    composed = lambda *args: operator._op_dk(torch._C.DispatchKey.CompositeExplicitAutograd, *args)
+    kappa = oracle.condition(f, u.shape[1] + f.order + 1)
+    for zi in (state, None):
+        for return_zf in (True, False):
+            for got, wanted in zip(composed(u, a, b, h0, zi, return_zf), operator(u, a, b, h0, zi, return_zf)):
+                assert got.shape == wanted.shape and got.dtype == wanted.dtype
+                if wanted.numel() > 0:
+                    close(got, wanted.numpy(), kappa)
+    for wrong in (state[..., :-1], state[:, :1].expand(-1, f.channels + 1, -1), state.float()):
+        for call in (composed, operator):
+            if wrong.shape != state.shape or wrong.dtype != state.dtype:
+                with pytest.raises(ValueError, match=r"\[rtf::transposed_filter\] zi has shape"):
+                    call(u, a, b, h0, wrong, True)
+
+
 def test_memory_order(torch_ops):
     """Results and gradients have the samples of a row side by side where the input has, and are contiguous else."""
     _, a, b, h0, u, _, k, _, _ = tensors((2, 7, 4, 2, 3))

@@ -16,7 +16,7 @@
 namespace rtf {
 
 enum class FilterMethod {
-  automatic,   // the cheapest of those below whose rounding bound holds
+  automatic,   // the cheapest of those below whose rounding bound holds; else fft, or recurrence for a final state
   recurrence,  // direct form in double, one channel a lane: O(order) a sample
   fft,         // one right-angle convolution with the exact kernel: O(log length) a sample, whatever the order
   block,       // fft over chunks of fixed size, the state carried between them: bounded memory
@@ -41,7 +41,7 @@ class FilterPlan {
 
   FilterMethod method() const;
   double rounding_bound() const;       // kappa times the unit round-off: what rounding may do to v, of its largest value
-  const std::string& warning() const;  // not empty when that is past the tolerance of T
+  const std::string& warning() const;  // not empty when that of the method is past the tolerance of T
   std::size_t workspace_bytes(const Executor& executor) const;
 
   std::size_t batch, length, channels, order;
@@ -65,7 +65,7 @@ void filter(const TransferFunction& tf, Signal<const T> u, Signal<std::type_iden
             Offsets offsets = {});
 
 // Gradients of a loss through filter(): to the input, the initial state and the coefficients. By recurrence, or by fft
-// for high orders and where the rounding bound of the recurrence does not hold.
+// for high orders and, without states, where the rounding bound of the recurrence does not hold.
 template <class T>
 struct FilterGradient {
   std::vector<T> u;                   // (batch, length, channels)

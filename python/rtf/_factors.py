@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ._dispatch import called
+import numpy as np
+
+from ._dispatch import called, named_array
 from .forms import NAMES, Array, SecondOrderSections, ZeroPoleGain
 from .toolbox import convert
+
+Filtered = tuple[Array, Array | None]
+"""Samples, and the state after them where it is wanted."""
 
 
 def is_one(filter: Any) -> bool:
@@ -26,25 +32,42 @@ def factors(filter: Any) -> tuple[list[Array], list[float]]:
     sections, beside = [], []
     for form in [filter] if is_one(filter) else filter:
         zpk = isinstance(form, ZeroPoleGain)
-        beside.append(float(form.h0) if zpk else 0.0)
+        beside.append(_gain(form.h0) if zpk else 0.0)
         sections.append((called("lfilter", convert, form._replace(h0=0.0), "sos") if zpk else form).sections)
     return sections, beside
 
 
-def check_channels(filter: Any, shape: tuple[int, ...]) -> None:
-    """Refuses a list that has not one filter for each channel of x."""
-    if not is_one(filter) and (len(shape) < 2 or shape[-2] != len(filter)):
-        message = f"[rtf::lfilter] x has shape {shape}; (..., {len(filter)}, length) is needed for {len(filter)} filters"
-        raise ValueError(message)
+def _gain(h0: Any) -> float:
+    found = named_array("lfilter", "h0", h0)
+    if found.ndim > 0 or found.dtype.kind not in "biuf" or not np.isfinite(found):
+        raise ValueError(f"[rtf::lfilter] h0 is {h0!r}; a finite number is needed")
+    return float(found)
 
 
-def check_sections(shape: tuple[int, ...]) -> None:
-    """Refuses what are no sections."""
-    if len(shape) != 2 or shape[0] == 0 or shape[1] != 6:
-        raise ValueError(f"[rtf::lfilter] sections has shape {shape}; (sections, 6) is needed")
+def check_shapes(filter: Any, sections: Sequence[Array], x: Array, zi: Array | None) -> None:
+    """Refuses sections that are none, x without a channel for each, and states of other sections or rows."""
+    for one in sections:
+        if len(one.shape) != 2 or one.shape[0] == 0 or one.shape[1] != 6:
+            raise ValueError(f"[rtf::lfilter] sections has shape {tuple(one.shape)}; (sections, 6) is needed")
+    shape = tuple(x.shape)
+    if not is_one(filter) and shape[-2:-1] != (len(sections),):
+        needed = f"(..., {len(sections)}, length) is needed for {len(sections)} filters"
+        raise ValueError(f"[rtf::lfilter] x has shape {shape}; {needed}")
+    if zi is None:
+        return
+    given, wanted = tuple(zi.shape), (max(len(one) for one in sections), *shape[:-1], 2)
+    fits = 2 <= len(given) <= len(wanted) and (given[0], given[-1]) == (wanted[0], wanted[-1])
+    if not fits or any(g not in (1, w) for g, w in zip(given[-2:0:-1], wanted[-2::-1], strict=False)):
+        raise ValueError(f"[rtf::lfilter] zi has shape {given}; {wanted} is needed, or fewer axes after the first")
 
 
-def check_section_states(shape: tuple[int, ...], sections: int) -> None:
-    """Refuses states that are not one for each section; the rest of the shape is seen to with each."""
-    if len(shape) < 2 or shape[0] != sections:
-        raise ValueError(f"[rtf::lfilter] zi has shape {shape}; ({sections}, ..., 2) is needed, a state for each section")
+def in_a_row(stages: Sequence[Array], y: Array, run: Callable[[int, Array, Array, Array], Filtered]) -> tuple[Array, list[Any]]:
+    """y after all sections, and the states that they end in; run(number, samples, a, b) is one of them."""
+    ends = []
+    for number, stage in enumerate(stages):
+        try:
+            y, end = run(number, y, stage[..., 3:], stage[..., :3])
+        except ValueError as error:
+            raise ValueError(f"{error}; in section {number}" if len(stages) > 1 else str(error)) from None
+        ends.append(end)
+    return y, ends

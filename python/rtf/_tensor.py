@@ -29,7 +29,7 @@ from ._dispatch import (
     is_form,
     samples,
 )
-from ._factors import check_channels, check_section_states, check_sections, factors, in_factors, is_one
+from ._factors import Filtered, check_shapes, factors, in_a_row, in_factors, is_one
 from ._library import count_or_symbol, ops
 from .forms import NAMES, Array, Filter, PolynomialRatio, TrainedTransferFunction, TransferFunction, ZeroPoleGain
 
@@ -186,22 +186,20 @@ def _through_sections(x: Any, filter: Any, zi: Any, return_zf: bool) -> Any:
     device = _device("lfilter", x, filter, zi)
     given, beside = factors(filter)
     channels = [_real("lfilter", "sections", one, device).double() for one in given]
-    for one in channels:
-        check_sections(tuple(one.shape))
     x = _real("lfilter", "x", x, device)
-    check_channels(filter, tuple(x.shape))
-    count = max(len(one) for one in channels)
-    passing = torch.tensor([1.0, 0, 0, 1, 0, 0], dtype=torch.float64, device=device)  # of those that lack
-    padded = [torch.cat((one, passing.expand(count - len(one), 6))) for one in channels]
-    rows = 0 if is_one(filter) else slice(None)
     if zi is not None:
         zi = _real("lfilter", "zi", zi, device)
-        check_section_states(tuple(zi.shape), count)
-    y, ends = x.double(), []
-    for number in range(count):
-        stage, start = torch.stack([one[number] for one in padded])[rows], None if zi is None else zi[number]
-        y, end = _called("lfilter", ops.lfilter, y, stage[..., 3:], stage[..., :3], None, start, return_zf)
-        ends.append(end)
+    check_shapes(filter, channels, x, zi)
+    count = max(len(one) for one in channels)
+    passing = torch.tensor([1.0, 0, 0, 1, 0, 0], dtype=torch.float64, device=device)  # of those that lack
+    stages = torch.stack([torch.cat((one, passing.expand(count - len(one), 6))) for one in channels], 1)
+    rows = 0 if is_one(filter) else slice(None)
+
+    def run(number: int, y: Tensor, a: Tensor, b: Tensor) -> Filtered:
+        found: Filtered = _called("lfilter", ops.lfilter, y, a, b, None, None if zi is None else zi[number], return_zf)
+        return found
+
+    y, ends = in_a_row(list(stages[:, rows]), x.double(), run)
     if any(beside):
         y = y + torch.tensor(beside, dtype=torch.float64, device=device)[:, None][rows] * x
     y = y.to(x.dtype)

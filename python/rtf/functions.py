@@ -42,7 +42,7 @@ from ._dispatch import (
     text,
     unpacked,
 )
-from ._factors import check_channels, check_section_states, check_sections, factors, in_factors, is_one
+from ._factors import Filtered, check_shapes, factors, in_a_row, in_factors, is_one
 from .forms import Array, Filter, PolynomialRatio, TrainedTransferFunction, TransferFunction, _HasTransferFunction
 from .toolbox import convert
 
@@ -147,24 +147,22 @@ def lfilter(
 def _through_sections(x: Array, filter: Any, zi: Array, return_zf: bool) -> Any:
     given, beside = factors(filter)
     channels = [numbers("lfilter", "sections", one) for one in given]
-    for one in channels:
-        check_sections(one.shape)
-        check_finite("lfilter", "sections", one)
-    stages = np.tile([1.0, 0, 0, 1, 0, 0], (max(map(len, channels)), len(channels), 1))  # those that lack pass on
-    for c, one in enumerate(channels):
-        stages[: len(one), c] = one
-    rows = 0 if is_one(filter) else slice(None)
     x = samples("lfilter", "x", x)
-    check_channels(filter, x.shape)
     if zi is not None:
         zi = numbers("lfilter", "zi", zi)
-        check_section_states(zi.shape, len(stages))
-    y, ends = x.astype(np.float64), []
-    for number, stage in enumerate(stages):
-        b, a = (np.ascontiguousarray(part) for part in np.split(stage[rows], 2, axis=-1))
+    check_shapes(filter, channels, x, zi)
+    stages = np.tile([1.0, 0, 0, 1, 0, 0], (max(map(len, channels)), len(channels), 1))  # those that lack pass on
+    for c, one in enumerate(channels):
+        check_finite("lfilter", "sections", one)
+        stages[: len(one), c] = one
+    rows = 0 if is_one(filter) else slice(None)
+
+    def run(number: int, y: Array, a: Array, b: Array) -> Filtered:
         start = None if zi is None else states("lfilter", "zi", zi[number], (*x.shape[:-1], 2))
-        y, end = _core.lfilter(y, a, b, None, start, return_zf)
-        ends.append(end)
+        found: Filtered = _core.lfilter(y, np.ascontiguousarray(a), np.ascontiguousarray(b), None, start, return_zf)
+        return found
+
+    y, ends = in_a_row(list(stages[:, rows]), x.astype(np.float64), run)
     if any(beside):
         y += np.array(beside)[:, None][rows] * x
     y = y.astype(x.dtype, copy=False)

@@ -12,7 +12,8 @@ namespace rtf {
 template <class T>
 constexpr double tolerance = std::numeric_limits<T>::digits == 53 ? 1e-10 : 1e-5;
 
-// Past this bound fewer than three digits are left, and a recurrence is refused rather than run.
+// Past this fewer than three digits are left, and a recurrence is refused rather than run. filter() measures before it
+// refuses one by its bound.
 constexpr double refused_bound = 1e-3;
 
 // Rounding errors of double arithmetic enter once a sample and are amplified by at most kappa.

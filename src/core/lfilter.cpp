@@ -107,8 +107,8 @@ void transpose_states(const TransferFunction& tf, std::span<double> states) {
   });
 }
 
-// What an error of y does to the state by way of N U + Z - A Y goes through 1/A once more, but for one that the state
-// of the recurrence knows of.
+// In N U + Z - A Y every error of y is one of the state, which then goes through 1/A: what follows is off by kappa
+// times the rounding bound.
 bool state_needs_recurrence(const TransferFunction& tf, std::size_t length) {
   const double kappa = condition(tf, length);
   return !(recurrence_bound(kappa * kappa) <= tolerance<double>);

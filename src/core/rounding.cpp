@@ -8,6 +8,7 @@
 #include "core/arguments.h"
 #include "core/conditioning.h"
 #include "core/double_double.h"
+#include "core/polynomial.h"
 #include "rtf/stability.h"
 #include "rtf/workspace.h"
 
@@ -70,28 +71,40 @@ double relative_error(const std::vector<Wide>& exact, const F& actual) {
   return largest > 0 ? error / largest : error;
 }
 
-// What `run` makes, in place, of an impulse and of noise, (2, length, channels): the error of the worst channel.
-template <class T, class F>
-double probe_error(const Cascade& cascade, std::size_t length, const F& run) {
-  constexpr std::size_t probes = 2;
-  const std::size_t channels = cascade.channels();
-  std::vector<Wide> inputs[probes] = {std::vector<Wide>(length), std::vector<Wide>(length)};
+// The probes of one channel: an impulse, noise, and, where `driven`, the samples that drive v furthest by the end.
+std::vector<std::vector<Wide>> probes_of(const Cascade& cascade, std::size_t channel, std::size_t length, bool driven) {
+  std::vector<std::vector<Wide>> probes(driven ? 3 : 2, std::vector<Wide>(length));
   std::mt19937 random(1);
   for (std::size_t t = 0; t < length; ++t) {
-    inputs[0][t] = t == 0 ? 1.0 : 0.0;
-    inputs[1][t] = static_cast<float>(std::ldexp(static_cast<double>(random()), -31) - 1);  // a value of either type
+    probes[0][t] = t == 0 ? 1.0 : 0.0;
+    probes[1][t] = static_cast<float>(std::ldexp(static_cast<double>(random()), -31) - 1);  // a value of either type
   }
+  if (driven) {
+    const TransferFunction& stage = cascade.stages[0];
+    const auto g = inverse_series_recurrence({CoefficientsView(stage).denominator(channel), stage.order}, length);
+    for (std::size_t t = 0; t < length; ++t) probes[2][t] = g[length - 1 - t] < 0 ? -1.0 : 1.0;
+  }
+  return probes;
+}
+
+// What `run` makes of the probes in place, (probes, length, channels): the error of the worst channel.
+template <class T, class F>
+double probe_error(const Cascade& cascade, std::size_t length, bool driven, const F& run) {
+  const std::size_t channels = cascade.channels();
+  std::vector<std::vector<std::vector<Wide>>> inputs;
+  for (std::size_t c = 0; c < channels; ++c) inputs.push_back(probes_of(cascade, c, length, driven));
+  const std::size_t probes = inputs[0].size();
   std::vector<T> samples(probes * length * channels);
   const Signal<T> signal = channels_last(samples.data(), probes, length, channels);
   for (std::size_t p = 0; p < probes; ++p)
     for (std::size_t t = 0; t < length; ++t)
-      for (std::size_t c = 0; c < channels; ++c) *signal.at(p, t, c) = static_cast<T>(inputs[p][t].high);
+      for (std::size_t c = 0; c < channels; ++c) *signal.at(p, t, c) = static_cast<T>(inputs[c][p][t].high);
   run(signal);
 
   std::vector<double> errors(probes * channels);
   parallel_for(default_executor(), errors.size(), [&](std::size_t row, std::size_t) {
     const std::size_t p = row / channels, c = row % channels;
-    errors[row] = relative_error(exact_output(cascade, c, inputs[p]),
+    errors[row] = relative_error(exact_output(cascade, c, inputs[c][p]),
                                  [&](std::size_t t) { return static_cast<double>(*signal.at(p, t, c)); });
   });
   return *std::max_element(errors.begin(), errors.end());
@@ -112,13 +125,13 @@ double estimated_rounding(const CascadePlan<T>& plan, const Cascade& cascade) {
     std::vector<double> before(options.initial_state ? states : 0), after(options.final_state ? states : 0);
     filter(probe, samples, before, after, workspace, default_executor());
   };
-  return probe_error<T>(cascade, length, run) * growth(cascade, plan.length);
+  return probe_error<T>(cascade, length, /*driven=*/false, run) * growth(cascade, plan.length);
 }
 
 double estimated_rounding(const TransferFunction& tf, std::size_t length,
                           const std::function<void(Signal<double>)>& run) {
   const Cascade cascade = to_cascade(tf);
-  return probe_error<double>(cascade, std::min(length, probe_length), run) * growth(cascade, length);
+  return probe_error<double>(cascade, std::min(length, probe_length), /*driven=*/true, run) * growth(cascade, length);
 }
 
 double estimated_rounding(const TransferFunction& tf, std::span<const double> kernels, std::size_t length,

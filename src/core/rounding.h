@@ -19,7 +19,8 @@ inline constexpr std::size_t probe_length = 4096;
 template <class T>
 double estimated_rounding(const CascadePlan<T>& plan, const Cascade& cascade);
 
-// The same for what `run` makes of samples in place, looked at whatever the bound says.
+// The same for what `run` makes of samples in place, looked at whatever the bound says, and of the samples too that drive
+// the state furthest: of a constant for a narrow high pass.
 double estimated_rounding(const TransferFunction& tf, std::size_t length,
                           const std::function<void(Signal<double>)>& run);
 

@@ -15,6 +15,7 @@
 #include "cpu/cost_table.h"
 #include "cpu/recurrence.h"
 #include "cpu/state_convolution.h"
+#include "rtf/conversion.h"
 #include "rtf/convolution.h"
 #include "rtf/stability.h"
 #include "rtf/workspace.h"
@@ -126,26 +127,42 @@ FilterMethod cheapest(const Sizes& sizes, double bound, InstructionSet set) {
   return best;
 }
 
-// The bound is the worst that rounding could do. What it does in the recurrence of a stable filter, of a narrow one
-// most often, is measured; of others it grows without end, and of transforms it is that of their largest sample. Throws
-// where fewer than three digits would be left.
-void check_recurrence(const TransferFunction& tf, std::size_t length, FilterMethod method, double bound,
-                      InstructionSet set) {
-  for (std::size_t group = 0; group < tf.groups; ++group) {
+// The channels whose bound is past what is allowed. Of neighbours that are the same filter one stands for all.
+std::vector<TransferFunction> past_bound(const TransferFunction& tf, std::size_t length) {
+  std::vector<TransferFunction> found;
+  for (std::size_t group = 0, each = tf.channels / tf.groups; group < tf.groups; ++group) {
     const auto a = std::span(tf.a).subspan(group * tf.order, tf.order);
-    if (!(recurrence_bound(condition(a, length)) <= refused_bound) && !is_stable(a))
+    const double bound = recurrence_bound(condition(a, length));
+    if (bound <= refused_bound) continue;
+    if (!is_stable(a))
       fail(ErrorCode::unstable, "filter",
            "over {} samples rounding may grow to {:.1e} (at most {:.0e} is allowed): denominator {} has a pole on or "
            "outside the unit circle",
            length, bound, refused_bound, group);
+    for (std::size_t channel = group * each; channel < (group + 1) * each; ++channel) {
+      TransferFunction one = select_channel(tf, channel);
+      const auto same = [&](const TransferFunction& other) {
+        return other.a == one.a && other.b == one.b && other.h0 == one.h0;
+      };
+      if (found.empty() || !same(found.back())) found.push_back(std::move(one));
+    }
   }
+  return found;
+}
+
+// The bound is the worst that rounding could do. What it does in the recurrence of a stable filter, most often a narrow
+// one, is measured; that of an unstable one grows without end, and of transforms it is that of their largest number.
+// Throws where fewer than three digits would be left.
+void check_recurrence(const TransferFunction& tf, std::size_t length, FilterMethod method, double bound,
+                      InstructionSet set) {
+  const TransferFunction measured = join_channels(past_bound(tf, length));
   if (method == FilterMethod::fft || method == FilterMethod::block)
     fail(ErrorCode::unstable, "filter",
          "over {} samples rounding may grow to {:.1e} (at most {:.0e} is allowed) in method {}: the denominator is "
          "ill-conditioned; method recurrence may hold more",
          length, bound, refused_bound, name(method));
-  const cpu::Recurrence recurrence(tf, set, length, tolerance<double>);
-  const double estimate = estimated_rounding(tf, length, [&](Signal<double> samples) {
+  const cpu::Recurrence recurrence(measured, set, length, tolerance<double>);
+  const double estimate = estimated_rounding(measured, length, [&](Signal<double> samples) {
     Executor& executor = default_executor();
     AlignedVector<double> space(executor.workers() * recurrence.worker_space());
     recurrence.run<double>(samples, samples, nullptr, nullptr, {}, space.data(), executor);

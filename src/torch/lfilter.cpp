@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
+#include <array>
+
 #include "torch/bridge.h"
 #include "torch/dispatch.h"
 #include "torch/filter.h"
@@ -33,10 +35,19 @@ Tensor transposed_state(const Tensor& x, const Tensor& a, const Tensor& b) {
   return convolve(advance(x, b), leading(1, a)) - convolve(advance(x, a), leading(0, b));
 }
 
+void check_zi(const Tensor& zi, const Tensor& u, const Tensor& b) {
+  const std::array<c10::SymInt, 3> shape{u.sym_size(0), b.sym_size(0), b.sym_size(1)};
+  TORCH_CHECK_VALUE(zi.sym_sizes() == c10::SymIntArrayRef(shape) && zi.scalar_type() == at::kDouble,
+                    "[rtf::transposed_filter] zi has shape ", zi.sym_sizes(), " and is ", zi.scalar_type(), "; ",
+                    c10::SymIntArrayRef(shape), " in float64 is needed");
+}
+
 // In double, which loses digits of zf where 1/A is large.
 Pair composed_transposed_filter(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0,
                                 const OptionalTensor& zi, bool return_zf) {
   check_coefficients("transposed_filter", a, b, h0);
+  check_filter_input("transposed_filter", u, b);
+  if (zi) check_zi(*zi, u, b);
   auto [y, end] = filter(u, a, b, h0);
   const auto order = a.sym_size(1), length = u.sym_size(1);
   if (order == 0) return {y, return_zf ? end : end.new_empty({0})};
@@ -61,7 +72,7 @@ Pair transposed_filter_cpu(const Tensor& u, const Tensor& a, const Tensor& b, co
   const CoefficientTensors c(operation, a, b, h0);
   const auto type = compute_type(operation, u.scalar_type());
   check_filter_input(operation, u, b);
-  if (zi) check_state(operation, *zi, u.size(0), b);
+  if (zi) check_zi(*zi, u, b);
   const Tensor in = u.to(type), start = zi ? zi->contiguous() : no_state();
   const Tensor out = empty_result(in, type);
   const Tensor zf = return_zf ? at::empty({u.size(0), b.size(0), b.size(1)}, at::kDouble) : no_state();
@@ -72,19 +83,10 @@ Pair transposed_filter_cpu(const Tensor& u, const Tensor& a, const Tensor& b, co
   return {as_result(out, u, u.scalar_type()), zf};
 }
 
-// sum over sequences and t of m_{t+k} x_t for k = 1..n, (channels, n): m (batch, length + n, channels), x (batch,
-// length, channels). Every row of m through a filter of its own, that of x backwards.
-Tensor lagged_products(const Tensor& m, const Tensor& x, const c10::SymInt& order) {
-  const auto batch = x.sym_size(0), length = x.sym_size(1), channels = x.sym_size(2), rows = batch * channels;
-  const Tensor signal = m.permute({1, 0, 2}).reshape_symint({1, length + order, rows});
-  const Tensor taps = x.to(at::kDouble).flip(1).permute({0, 2, 1}).reshape_symint({rows, length});
-  const Tensor products = convolve(signal, taps).slice_symint(1, length, length + order);
-  return products.reshape_symint({order, batch, channels}).sum(1).t();
-}
-
-// The transposed form is s_{t+1} = F s_t + b u_t, y_t = s_t^1 + h0 u_t with the transpose F of the companion matrix. So
-// its adjoint is the companion form, backwards in time from dzf, and no state is converted: with m of its own samples,
-// continued into dzf, db_k = sum_t m_{t+k} u_t and da_k = -sum_t m_{t+k} (y_t - h0 u_t).
+// The transposed form is s_{t+1} = F s_t + b u_t, y_t = s_t^1 + h0 u_t with the transpose F of the companion matrix.
+// Its adjoint is the companion form, backwards in time from dzf: no state is converted. <dy, y> + <dzf, zf> is the same
+// number read from either end, so that the gradients to coefficients are those of that companion form, with u and zi
+// for what comes back to it.
 variable_list transposed_filter_gradient(const variable_list& saved, const variable_list& gradients) {
   const Tensor &u = saved[0], &a = saved[1], &b = saved[2], &h0 = saved[3];
   const OptionalTensor zi = given(saved[4]), end = gradients.size() > 1 ? given(gradients[1]) : std::nullopt;
@@ -92,23 +94,10 @@ variable_list transposed_filter_gradient(const variable_list& saved, const varia
     const auto [du, da, db, dh0, dx] = filter_backward(gradients[0], {}, u, a, b, h0, {}, {}, {});
     return {du, da, db, dh0, Tensor()};
   }
-  const auto order = a.sym_size(1), channels = b.sym_size(0);
   const Tensor backwards = or_zero(gradients[0], u).to(at::kDouble).flip(1);
-  const Tensor wide_a = a.to(at::kDouble), wide_h0 = h0.to(at::kDouble);
-  const auto [du, dzi] = filter(backwards, wide_a, b.to(at::kDouble), wide_h0, end);
-  const Tensor dh0 = (backwards.flip(1) * u).sum(at::IntArrayRef{0, 1});
-  Tensor da = at::zeros_like(a), db = at::zeros_like(b);
-  if (order != 0 && u.sym_numel() != 0) {
-    const Tensor one = at::ones_like(wide_h0);
-    const Tensor m = std::get<0>(filter(backwards, wide_a, -spread_rows(wide_a, channels), one, end)).flip(1);
-    const Tensor after = end ? end->transpose(1, 2) : at::zeros_symint({u.sym_size(0), order, channels}, m.options());
-    const Tensor samples = at::cat({m, after}, 1);
-    const Tensor strict =
-        std::get<0>(transposed_filter(u.to(at::kDouble), a, b, at::zeros_like(h0), zi, /*return_zf=*/false));
-    db = lagged_products(samples, u, order).to(b.scalar_type());
-    da = -gathered_rows(lagged_products(samples, strict, order), a.sym_size(0)).to(a.scalar_type());
-  }
-  return {du.flip(1).to(u.scalar_type()), da, db, dh0.to(h0.scalar_type()), zi ? dzi : Tensor()};
+  const auto [du, dzi] = filter(backwards, a, b, h0, end);
+  const auto [y, da, db, dh0, zf] = filter_backward(u.to(at::kDouble).flip(1), zi, backwards, a, b, h0, end, {}, {});
+  return {du.flip(1).to(u.scalar_type()), da, db, dh0, zi ? dzi : Tensor()};
 }
 
 Pair transposed_filter_autograd(const Tensor& u, const Tensor& a, const Tensor& b, const Tensor& h0,

@@ -91,7 +91,11 @@ REFUSED = {
     "none": (np.zeros((0, 6)), {}, "sections has shape (0, 6); (sections, 6) is needed"),
     "a vector": ([1, 0, 0, 1, 0, 0], {}, "sections has shape (6,); (sections, 6) is needed"),
     "a_0 of 0": ([[1, 0, 0, 0, 0, 0]], {}, "a_0 of denominator 0 is 0; it must be finite and not 0"),
-    "too few states": (DESIGNS["order 3"], {"zi": np.zeros((1, 2))}, "zi has shape (1, 2); (2, ..., 2) is needed, a state for each section"),
+    "a_0 of 0, further on": ([[1, 0, 0, 1, 0, 0], [1, 0, 0, 0, 0, 0]], {}, "a_0 of denominator 0 is 0; it must be finite and not 0; in section 1"),
+    "nan": ([[1, 0, 0, 1, 0, 0], [1, np.nan, 0, 0, 0, 0]], {}, "sections[1][1] is nan; coefficients must be finite"),
+    "too few states": (DESIGNS["order 3"], {"zi": np.zeros((1, 2))}, "zi has shape (1, 2); (2, 2, 2) is needed, or fewer axes after the first"),
+    "states of other rows": (DESIGNS["order 3"], {"zi": np.zeros((2, 5, 2))}, "zi has shape (2, 5, 2); (2, 2, 2) is needed, or fewer axes after the first"),
+    "states of other axes": (DESIGNS["order 3"], {"zi": np.zeros((2, 1, 2, 2))}, "zi has shape (2, 1, 2, 2); (2, 2, 2) is needed, or fewer axes after the first"),
     "b too": (DESIGNS["order 3"], {"b": np.ones(2)}, "a filter of rtf.forms has its coefficients; b and h0 must be left out"),
 }
 
@@ -100,3 +104,10 @@ REFUSED = {
 def test_refuses(name):
     sections, options, text = REFUSED[name]
     assert assert_same(rtf.lfilter, np.ones((2, 9)), rtf.SecondOrderSections(np.array(sections, float)), **options) == f"[rtf::lfilter] {text}"
+
+
+@pytest.mark.parametrize("h0", [np.nan, "a", None, 1j, np.ones((1, 1))])
+def test_refuses_a_gain_that_is_none(h0):
+    for x in (np.ones(5), need_torch_half().ones(5)):
+        with pytest.raises(ValueError, match=r"^\[rtf::lfilter\] h0 is .*; (a finite number|an array) is needed$"):
+            rtf.lfilter(x, rtf.ZeroPoleGain([0.5], [0.9], 2.0, h0))

@@ -50,8 +50,9 @@ def test_lfilter_in_pieces():
     close(state, end.numpy())
 
 
+@pytest.mark.parametrize("states", ["of SciPy", "of the recurrence"])
 @pytest.mark.parametrize("kind", ["low", "high"])
-def test_gradients_of_narrow_filters_go_through_a_cut(kind):
+def test_gradients_of_narrow_filters_go_through_a_cut(kind, states):
     """As those of one call, with a state between two whose digits are those of 1/A, 1e6 and more."""
     rng = np.random.default_rng(7)
     b, a = signal.butter(4, 0.01, kind)
@@ -60,8 +61,14 @@ def test_gradients_of_narrow_filters_go_through_a_cut(kind):
     def gradients(cut):
         leaves = tensors(x, a, b, grad=True)
         u, *rest = leaves
-        first, state = rtf.lfilter(u[:, :cut], *rest, return_zf=True)
-        y = torch.cat((first, rtf.lfilter(u[:, cut:], *rest, zi=state)), 1)
+        if states == "of SciPy":
+            first, state = rtf.lfilter(u[:, :cut], *rest, return_zf=True)
+            y = torch.cat((first, rtf.lfilter(u[:, cut:], *rest, zi=state)), 1)
+        else:
+            channels, rational = u.t()[None], torch.ops.rtf.rational(*rest)
+            rows = [rational[0], *(part.expand(2, *part.shape[1:]) for part in rational[1:])]
+            first, state = torch.ops.rtf.filter(channels[:, :cut], *rows)
+            y = torch.cat((first, torch.ops.rtf.filter(channels[:, cut:], *rows, state)[0]), 1)[0].t()
         return torch.autograd.grad((y * weights).sum(), leaves)
 
     for got, wanted in zip(gradients(300), gradients(600)):
