@@ -39,8 +39,8 @@ def given(value: Any, *, wide: bool = False) -> Any:
 
 
 def _is_layer(value: Any) -> bool:
-    # Numbers first: hasattr of a symbol is more than torch.compile can trace.
-    return not isinstance(value, (int, float, type)) and hasattr(value, "transfer_function")
+    # Numbers first: hasattr of a symbol is more than torch.compile can trace. Of an array it takes longest.
+    return not isinstance(value, (int, float, type, np.ndarray, type(None))) and hasattr(value, "transfer_function")
 
 
 def running(operation: str, value: Any) -> Any:
@@ -144,6 +144,8 @@ def numbers(operation: str, name: str, value: Any) -> NDArray[np.float64]:
 def states(operation: str, name: str, value: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
     """An array of float64 of this shape; leading axes of size 1, or missing at the front, are repeated."""
     array = numbers(operation, name, value)
+    if array.shape == shape:
+        return array
     try:
         if array.shape[-1:] != shape[-1:]:
             raise ValueError
@@ -271,8 +273,8 @@ def packed_form(operation: str, form: Form) -> Packed:
 
 def check_finite(operation: str, name: str, coefficients: NDArray[np.float64], first: int = 0) -> None:
     """Refuses what is not finite by its place among the coefficients as they were given, from the first one on."""
-    if coefficients.ndim == 0:
-        return  # refused for that
+    if coefficients.ndim == 0 or np.isfinite(coefficients[..., first:]).all():
+        return  # a single number is refused for that
     for *rows, column in np.argwhere(~np.isfinite(coefficients[..., first:]))[:1]:
         place = (*rows, column + first)
         where = "".join(f"[{index}]" for index in place)

@@ -138,7 +138,7 @@ def lfilter(
     if h0 is not None:
         h0 = numbers("lfilter", "h0", h0)
     if zi is not None:
-        order = max(np.shape(a)[-1:] + np.shape(b)[-1:], default=0) - (h0 is None)
+        order = max(a.shape[-1:] + b.shape[-1:], default=0) - (h0 is None)
         zi = states("lfilter", "zi", zi, (*x.shape[:-1], max(order, 0)))
     y, zf = _core.lfilter(x, a, b, h0, zi, return_zf)
     return (y, zf) if return_zf else y
