@@ -103,9 +103,8 @@ double method_cost(FilterMethod method, const Sizes& s, InstructionSet set) {
   return 0;
 }
 
-// What the recurrence rounds at a sample is heard as a change of that sample would be. A state that comes from
-// transforms is off by the rounding of its largest number in every direction, and kappa times that may be heard of what
-// follows.
+// An error that the recurrence makes at a sample goes through H, as the sample does. A state that comes from transforms
+// is off by the rounding of its largest number in every direction, and what follows it by up to kappa times that.
 double bound_of(FilterMethod method, const Sizes& sizes, double bound) {
   const bool passes_states_on = method == FilterMethod::block || (method == FilterMethod::fft && sizes.final_state);
   return passes_states_on ? bound * bound / std::numeric_limits<double>::epsilon() : bound;
