@@ -20,9 +20,14 @@ def is_one(filter: Any) -> bool:
     return type(filter) in NAMES
 
 
+def forms_of(filter: Any) -> Any:
+    """The forms, one for each channel, or the one for everything."""
+    return [filter] if is_one(filter) else filter
+
+
 def in_factors(filter: Any) -> bool:
     """Whether it is sections, or zeros and poles, or a list of such."""
-    forms = [filter] if is_one(filter) else filter
+    forms = forms_of(filter)
     one_of = (SecondOrderSections, ZeroPoleGain)
     return isinstance(forms, list | tuple) and len(forms) > 0 and all(type(form) in one_of for form in forms)
 
@@ -30,7 +35,7 @@ def in_factors(filter: Any) -> bool:
 def factors(filter: Any) -> tuple[list[Array], list[float]]:
     """Of each channel its sections, of zeros and poles those that `convert` gives, and what is added to them."""
     sections, beside = [], []
-    for form in [filter] if is_one(filter) else filter:
+    for form in forms_of(filter):
         zpk = isinstance(form, ZeroPoleGain)
         beside.append(_gain(form.h0) if zpk else 0.0)
         sections.append((called("lfilter", convert, form._replace(h0=0.0), "sos") if zpk else form).sections)
@@ -39,7 +44,9 @@ def factors(filter: Any) -> tuple[list[Array], list[float]]:
 
 def _gain(h0: Any) -> float:
     found = named_array("lfilter", "h0", h0)
-    if found.ndim > 0 or found.dtype.kind not in "biuf" or not np.isfinite(found):
+    if found.ndim > 0:
+        raise ValueError(f"[rtf::lfilter] h0 has shape {found.shape}; a finite number is needed")
+    if found.dtype.kind not in "biuf" or not np.isfinite(found):
         raise ValueError(f"[rtf::lfilter] h0 is {h0!r}; a finite number is needed")
     return float(found)
 

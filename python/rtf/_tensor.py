@@ -29,7 +29,7 @@ from ._dispatch import (
     is_form,
     samples,
 )
-from ._factors import Filtered, check_shapes, factors, in_a_row, in_factors, is_one
+from ._factors import Filtered, check_shapes, factors, forms_of, in_a_row, in_factors, is_one
 from ._library import count_or_symbol, ops
 from .forms import NAMES, Array, Filter, PolynomialRatio, TrainedTransferFunction, TransferFunction, ZeroPoleGain
 
@@ -180,7 +180,7 @@ def lfilter(x: Any, a: Any, b: Any = None, h0: Any = None, zi: Any = None, retur
 
 
 def _through_sections(x: Any, filter: Any, zi: Any, return_zf: bool) -> Any:
-    for form in [filter] if is_one(filter) else filter:
+    for form in forms_of(filter):
         if isinstance(form, ZeroPoleGain):
             _check_gradient("lfilter", form, form)
     device = _device("lfilter", x, filter, zi)
